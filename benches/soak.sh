@@ -11,7 +11,7 @@
 # ledger takes up to 128 MiB, so that both would grow during a whole run of 30 minutes. The script sets smaller bounds, which
 # both reach in the first third of such a run. Any later growth is a leak.
 # Exits with 1 if the simulator or the provider later exceeds 1.1 times its maximum of the first third plus 16 MiB. Needs the
-# release binaries (cargo build --release --locked -p sim -p provider) and curl.
+# release binaries (cargo build --release --locked -p vsphere-sim -p vsphere-cloud-provider) and curl.
 set -euo pipefail
 
 nodes=${1:-500} minutes=${2:-30} out=${3:-${TMPDIR:-/tmp}/soak.tsv}

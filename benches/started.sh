@@ -9,7 +9,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 release=${CARGO_TARGET_DIR:-$root/target}/release
 me=$(basename "$0")
 for program in sim provider; do
-  [ -x "$release/$program" ] || { echo "$me: $release/$program is missing: cargo build --release --locked -p sim -p provider" >&2; exit 1; }
+  [ -x "$release/$program" ] || { echo "$me: $release/$program is missing: cargo build --release --locked -p vsphere-sim -p vsphere-cloud-provider" >&2; exit 1; }
 done
 command -v curl >/dev/null || { echo "$me: curl is missing: apt-get install curl" >&2; exit 1; }
 

@@ -58,7 +58,7 @@ for kind, things in found.items():
     for n, (patch, choice) in enumerate(PATCHES):
         seed("patch", f"{kind}-{n}", bytes([choice]) + compact(largest) + b"\n" + patch)
 
-for body in (ROOT / "sim/src/kubeapi/protobuf/fixtures").glob("*.pb"):
+for body in (ROOT / "sim/kube/api/src/protobuf/fixtures").glob("*.pb"):
     seed("protobuf", body.stem, body.read_bytes())
 
 selectors = {"a=b,c!=d", "a in (b,c),d notin (e,),!f", "a>5,b<7,a==b", "example.com/a,b in ()"}

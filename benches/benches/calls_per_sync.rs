@@ -3,9 +3,9 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
-use conformance::backend::Backend;
 use conformance::cost;
 use conformance::lab::Stage;
+use conformance::scenario::Backend;
 
 fn main() {
     let tables = cost::measure(&Stage::default(), &Backend::ALL);

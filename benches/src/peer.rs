@@ -44,7 +44,8 @@ impl Program {
         let here = std::env::current_exe().map_err(|err| err.to_string())?;
         let binary = here.ancestors().nth(2).map(|dir| dir.join("sim"));
         let binary = binary.filter(|binary| binary.is_file());
-        let binary = binary.ok_or("sim is not built; run cargo build --release --locked -p sim")?;
+        let binary =
+            binary.ok_or("sim is not built; run cargo build --release --locked -p vsphere-sim")?;
         let arguments =
             ["serve", "--nodes", "0", "--zones", "3", "--vcenter-listen", "127.0.0.1:0"];
         let arguments = arguments.into_iter().chain(["--cluster-listen", "127.0.0.1:0"]);

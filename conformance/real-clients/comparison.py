@@ -36,7 +36,7 @@ class Options:
             target = os.environ.get("CARGO_TARGET_DIR", servers.ROOT / "target")
             args.sim = args.sim or os.environ.get("SIM_BIN") or f"{target}/release/sim"
             if not program(args.sim):
-                self.wrong(f"--sim {args.sim}: is not a program; build it with: cargo build --release --locked -p sim")
+                self.wrong(f"--sim {args.sim}: is not a program; build it with: cargo build --release --locked -p vsphere-sim")
         path = getattr(args, self.client)
         if path and not program(path):
             self.wrong(f"--{self.client} {path}: is not a program; leave the option out to have it built")

@@ -17,7 +17,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 GOVC=${1:-${GOVC_BIN:-}}
 SIM=${2:-${SIM_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/sim}}
 [ -n "$GOVC" ] || GOVC=$("$root/conformance/peers/build.sh" govc) || exit 1
-[ -x "$SIM" ] || { echo "govc.sh: no sim at $SIM; build it: cargo build --release --locked -p sim" >&2; exit 1; }
+[ -x "$SIM" ] || { echo "govc.sh: no sim at $SIM; build it: cargo build --release --locked -p vsphere-sim" >&2; exit 1; }
 command -v python3 >/dev/null || { echo "govc.sh: python3 is needed to read JSON; apt-get install python3" >&2; exit 1; }
 
 dir=$(mktemp -d)

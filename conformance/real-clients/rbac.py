@@ -434,7 +434,7 @@ def main():
     parser.add_argument("--mode", choices=tuple(MANIFESTS), action="append", help="mode to test; can be repeated [default: all]")
     parser.add_argument("--servers", type=int, default=3, help="number of API servers that play stories in parallel [default: 3]")
     args = parser.parse_args()
-    for name, crate in (("provider", "provider"), ("sim", "sim"), ("judge", "conformance")):
+    for name, crate in (("provider", "vsphere-cloud-provider"), ("sim", "vsphere-sim"), ("judge", "vsphere-conformance")):
         if not os.access(getattr(args, name), os.X_OK):
             parser.error(f"--{name} {getattr(args, name)}: is not a program; build it: cargo build --release --locked -p {crate}")
     kubectl = servers.built("kubectl")

@@ -21,9 +21,9 @@ fi
 PROVIDER=${1:-${PROVIDER_BIN:-$target/provider}}
 SIM=${2:-${SIM_BIN:-$target/sim}}
 JUDGE=${3:-${JUDGE_BIN:-$target/conformance}}
-[ -x "$PROVIDER" ] || { echo "$me: no provider at $PROVIDER; build it: cargo build --release --locked -p provider" >&2; exit 1; }
-[ -x "$SIM" ] || { echo "$me: no sim at $SIM; build it: cargo build --release --locked -p sim" >&2; exit 1; }
-[ -x "$JUDGE" ] || { echo "$me: no judge at $JUDGE; build it: cargo build --release --locked -p conformance" >&2; exit 1; }
+[ -x "$PROVIDER" ] || { echo "$me: no provider at $PROVIDER; build it: cargo build --release --locked -p vsphere-cloud-provider" >&2; exit 1; }
+[ -x "$SIM" ] || { echo "$me: no sim at $SIM; build it: cargo build --release --locked -p vsphere-sim" >&2; exit 1; }
+[ -x "$JUDGE" ] || { echo "$me: no judge at $JUDGE; build it: cargo build --release --locked -p vsphere-conformance" >&2; exit 1; }
 for tool in curl python3; do
   command -v $tool >/dev/null || { echo "$me: $tool is needed; apt-get install $tool" >&2; exit 1; }
 done

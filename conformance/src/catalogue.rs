@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Backend;
+use crate::scenario::Backend;
 
 /// Text of `catalogue.yaml`.
 const TABLE: &str = include_str!("../catalogue.yaml");

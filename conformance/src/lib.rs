@@ -4,9 +4,10 @@
 //! [`lab`] plays the [`scenario`] of each case, by default in virtual time, and [`judge`] examines
 //! the world's log and the calls of the run. [`kubernetes`] compares the simulated Kubernetes API
 //! with a real one.
+//!
+//! Each room uses only rooms before it in this order: [`scenario`], [`catalogue`], [`kubernetes`],
+//! [`lab`], [`judge`], [`lives`], [`checks`], [`cost`], [`suite`], [`foreign`], [`e2e`], [`cli`].
 
-pub mod backend;
-mod capture;
 pub mod catalogue;
 pub mod checks;
 pub mod cli;
@@ -16,13 +17,11 @@ pub mod foreign;
 pub mod judge;
 pub mod kubernetes;
 pub mod lab;
-mod ledger_file;
 pub mod lives;
-pub mod mode_comparison;
-pub mod periods;
-mod process_identity;
-pub mod report;
 pub mod scenario;
 pub mod suite;
-pub mod sweep;
-pub mod verdict;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,8 +1,8 @@
 //! Runs the catalogue under plain `cargo test`, with one test per check and backend: `cargo test
 //! --test catalogue -- NODE-DEL`.
 
-use conformance::backend::Backend;
 use conformance::lab::Stage;
+use conformance::scenario::Backend;
 use conformance::suite::Conclusion;
 use libtest_mimic::{Arguments, Failed, Trial};
 

@@ -1,7 +1,7 @@
 //! Judges a provider of any vendor under plain `cargo test`, with one test per check:
 //!
 //! ```console
-//! $ PROVIDER=mine.yaml cargo test -p conformance --test foreign -- NODE-ID
+//! $ PROVIDER=mine.yaml cargo test -p vsphere-conformance --test foreign -- NODE-ID
 //! ```
 //!
 //! `PROVIDER` is the file of a `kind: Provider` manifest or the name of a built-in one.
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     match std::env::var("PROVIDER").ok().filter(|it| !it.is_empty()) {
         Some(provider) => Tests::new(provider).main(),
         None => {
-            let usage = "PROVIDER=mine.yaml cargo test -p conformance --test foreign";
+            let usage = "PROVIDER=mine.yaml cargo test -p vsphere-conformance --test foreign";
             let _ = writeln!(std::io::stdout(), "nothing to test: {usage}");
             ExitCode::SUCCESS
         }

@@ -11,5 +11,5 @@ cd "$root"
 unset ${!CARGO_PKG_@} ${!CARGO_MANIFEST_@} ${!CARGO_BIN_@} CARGO_CRATE_NAME
 # With an explicit --target the flag does not reach macros and build scripts, which cannot be static.
 RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
-  cargo build --release --locked -p sim -p provider --target "$host" >&2
+  cargo build --release --locked -p vsphere-sim -p vsphere-cloud-provider --target "$host" >&2
 printf '%s\n' "$target/$host/release"

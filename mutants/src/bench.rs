@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::draw::PROCESS;
-use crate::run::End;
+use crate::end::End;
 use crate::tree::Tree;
 
 /// Time limit of a run, as a multiple of its duration without a mutant, and at least

@@ -6,6 +6,7 @@
 
 mod bench;
 mod draw;
+mod end;
 mod find;
 mod gate;
 mod handwritten;
@@ -23,7 +24,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::draw::Plan;
-use crate::run::End;
+use crate::end::End;
 use crate::tree::Tree;
 
 #[derive(Debug, Parser)]

@@ -7,8 +7,9 @@ use std::fmt::Write;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
+use crate::end::End;
 use crate::handwritten;
-use crate::run::{self, End, Result};
+use crate::run::{self, Result};
 use crate::tree::Tree;
 
 /// File that explains survivors, from the root of the workspace.

@@ -15,7 +15,8 @@ use crate::weave::{owner, weave};
 /// Directories of the crates that get mutants.
 const CRATES: [&str; 2] = ["provider", "provider/vcenter"];
 /// Cargo arguments that build the crates' own tests.
-const TESTS: [&str; 6] = ["test", "--no-run", "-p", "provider", "-p", "provider-vcenter"];
+const TESTS: [&str; 6] =
+    ["test", "--no-run", "-p", "vsphere-cloud-provider", "-p", "vsphere-cloud-provider-vcenter"];
 /// Source of the module that decides which mutant is active; the copy of each crate of [`CRATES`]
 /// gets this module.
 const WOVEN: &str = include_str!("../woven.rs");
@@ -159,7 +160,7 @@ impl Tree {
     ) -> anyhow::Result<Vec<Built>> {
         self.copy()?;
         let mut left: BTreeMap<u32, &Mutant> = (1..).zip(mutants).collect();
-        let mut commands: Vec<&[&str]> = vec![&["build", "--release", "-p", "conformance"]];
+        let mut commands: Vec<&[&str]> = vec![&["build", "--release", "-p", "vsphere-conformance"]];
         if tests {
             commands.push(&TESTS);
         }

@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn the_committed_fuzzing_inputs_pass_their_checks() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/inputs/config");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/config");
         let mut n_played = 0;
         for input in fs::read_dir(&folder).expect("the folder of fuzzing inputs exists") {
             let path = input.expect("a directory entry").path();

@@ -106,3 +106,8 @@ pub use supervisor::{
 pub use telemetry::Telemetry;
 #[cfg(feature = "mutants")]
 pub use {mutant::Mutant, tasks::Suspension};
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use sim_world::Time;
 use tokio::time::Instant;
 
-use crate::signal::Signal;
+use kube_sim_api::Signal;
 
 /// Clock of a world, which maps tokio's clock to world time.
 ///

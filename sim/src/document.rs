@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::faults::{self, Rule};
-use crate::kubeapi::duplicates;
+use kube_sim_store::duplicate_fields;
 
 /// An error in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(crate) fn json(text: &[u8]) -> Result<Value, DocumentError> {
     let value = serde_json::from_slice(text).map_err(|error| {
         DocumentError::document(format!("not JSON: {error}"), "correct the syntax at this position")
     })?;
-    match duplicates::find(text).into_iter().next() {
+    match duplicate_fields(text).into_iter().next() {
         None => Ok(value),
         Some(key) => Err(DocumentError {
             key,

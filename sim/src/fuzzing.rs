@@ -11,9 +11,10 @@ use sim_world::{PROVIDER_USER, Topology, VcRequest};
 use tower::Service as _;
 
 use crate::document::{self, DocumentError};
-pub use crate::kubeapi::fuzzing::{json, protobuf};
 use crate::soap::{self, MalformedEnvelope};
 use crate::{Sim, cli};
+#[cfg(fuzzing)]
+pub use kube_sim_api::fuzzing::{json, protobuf};
 
 /// Sends `body` as a SOAP request with a valid session to a vCenter.
 ///
@@ -154,7 +155,7 @@ mod tests {
 
     /// Calls `play` with each committed input of a fuzz target.
     fn replay(target: &str, play: fn(&[u8])) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/inputs").join(target);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz").join(target);
         let inputs = fs::read_dir(&folder).expect("a directory of inputs");
         let mut n_played = 0;
         for input in inputs {
@@ -172,7 +173,5 @@ mod tests {
         replay("vapi", super::rest);
         replay("world", super::world);
         replay("rules", super::rules);
-        replay("json", super::json);
-        replay("protobuf", super::protobuf);
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::{FairMutex, FairMutexGuard};
 use sim_world::{Applied, Command, Event, Fault, State, Time, World};
 
 use crate::Clock;
-use crate::signal::{Changes, Signal};
+use kube_sim_api::{Changes, Signal};
 
 /// Maximum number of past events that the world keeps while a `read.stale` rule exists.
 const EVENTS: usize = 10_000;

@@ -49,6 +49,7 @@ mod causes;
 #[doc(hidden)]
 pub mod cli;
 mod clock;
+mod cluster;
 mod control;
 // Parser of documents, for the manifests of conformance.
 #[doc(hidden)]
@@ -60,14 +61,12 @@ mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handle;
-mod kubeapi;
 pub mod ledger;
 mod listen;
 mod names;
 mod recording;
 mod reply;
 mod server;
-mod signal;
 mod sim;
 mod soap;
 mod supervisor;
@@ -79,8 +78,10 @@ mod vim;
 pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
 pub use call_path::Broken;
 pub use clock::Clock;
+pub use cluster::{AnswerFuture, Backing};
+pub use control::RuleGuard;
 pub use handle::WorldHandle;
-pub use kubeapi::{Access, AnswerFuture, Backing, Identity, Tokens};
+pub use kube_sim_api::{Access, Changes, Identity, Tokens};
 pub use listen::{
     Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
 };
@@ -88,9 +89,13 @@ pub use names::{can_be_stale, fault_classes, operations};
 pub use recording::{Recording, RecordingError, read_recording, write_recording};
 pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};
-pub use signal::Changes;
 pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
 pub use sim_world as world;
 pub use supervisor::{
     Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor, SupervisorError, credentials, owner_ref,
 };
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

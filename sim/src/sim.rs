@@ -11,13 +11,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call_path::{BodyReader, CallPath, Front};
-use crate::control::Control;
-use crate::faults::{Faults, Rule, RuleError, RuleGuard};
-use crate::kubeapi::{Access, Backing, BackingSlot, ClusterHandle, Identity, KubeApi, Tokens};
+use crate::cluster::{Backing, BackingSlot, ClusterFace};
+use crate::control::{Control, RuleGuard};
+use crate::faults::{Faults, Rule, RuleError};
 use crate::ledger::{Keep, Ledger};
 use crate::server::Server;
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
 use crate::{Clock, WorldHandle};
+use kube_sim_api::{Access, Identity, Tokens};
 
 /// Name of the workload cluster in the ledger and in rules.
 pub const CLUSTER: &str = "cluster";
@@ -99,6 +100,42 @@ impl Builder {
     ///
     /// Must be called inside a tokio runtime.
     pub fn start(self) -> Sim {
+        let (world, ledger, faults, secure_cookies) = self.world();
+        let control = Control { world, ledger, faults };
+        let vcenters = vcenters(&control, secure_cookies);
+        let (tokens, access, backed) =
+            (Tokens::default(), Access::default(), BackingSlot::default());
+        let admin_token = control.world.read(|world| world.ids().token("cluster-token", "admin"));
+        tokens.issue(&admin_token, Identity::admin(), None);
+        let (plane, allowed) = (ControlPlane::Workload, access.clone());
+        let api = ClusterFace::new(CLUSTER, control.world.clone(), plane, tokens.clone(), allowed)
+            .with_backing(backed.clone());
+        let path = call_path(&control, Front::Cluster(api), &BodyReader::default());
+        let cluster = Server::new(CLUSTER.to_owned(), path);
+        let supervisor = supervisor(&control);
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        tasks.spawn(crate::driver::run(control.world.clone(), stop.clone()));
+        if let Some(supervisor) = &supervisor {
+            supervisor.grant(Profile::default());
+        }
+        Sim {
+            control,
+            vcenters,
+            cluster,
+            supervisor,
+            tokens,
+            access,
+            admin_token,
+            backed,
+            stop,
+            tasks,
+        }
+    }
+
+    /// Builds or restores the world, and creates its ledger and its rules. The last value is true
+    /// if vCenters mark their cookies `Secure`.
+    fn world(self) -> (WorldHandle, Ledger, Faults, bool) {
         let Self { topology, seed, epoch, keep, retain, restored, secure_cookies } = self;
         let (mut world, clock) = match restored {
             None => {
@@ -111,86 +148,57 @@ impl Builder {
             }
         };
         world.retain(retain);
-        let tokens = Tokens::default();
-        let admin_token = world.ids().token("cluster-token", "admin");
-        let names: Vec<String> = world.vcenters.keys().cloned().collect();
-        let world = WorldHandle::new(world, clock);
-        tokens.issue(&admin_token, Identity::admin(), None);
-        let ledger = Ledger::new(keep);
-        let faults = Faults::new(seed);
-        let path = |front: Front, inbox: &BodyReader| CallPath {
-            world: world.clone(),
-            ledger: ledger.clone(),
-            faults: faults.clone(),
-            inbox: inbox.clone(),
-            front: Arc::new(front),
-        };
-        // Each kind of server has an inbox, so that request bodies to one kind cannot use up the
-        // memory limit of another.
-        let (of_vcenters, of_cluster, of_supervisor) =
-            (BodyReader::default(), BodyReader::default(), BodyReader::default());
-        let vcenters = names
-            .into_iter()
-            .map(|name| {
-                let front = Front::vcenter(&world, &name, secure_cookies);
-                let server = Server::new(name.clone(), path(front, &of_vcenters));
-                (name, server)
-            })
-            .collect();
-        let access = Access::default();
-        let workload = ClusterHandle::new(world.clone(), ControlPlane::Workload);
-        let backed = BackingSlot::default();
-        let api = KubeApi::new(CLUSTER, workload, tokens.clone())
-            .with_access(access.clone())
-            .with_backing(backed.clone());
-        let cluster = Server::new(CLUSTER.to_owned(), path(Front::Cluster(api), &of_cluster));
-        let (namespace, workload) = world
-            .read(|world| (world.supervisor.namespace.clone(), world.supervisor.cluster.clone()));
-        let token = |of: &str| world.read(|world| world.ids().token("supervisor-token", of));
-        let (admin, provider) = (token("admin"), token("provider"));
-        let supervised = (!namespace.is_empty()).then(|| {
-            let tokens = Tokens::default();
-            tokens.issue(&admin, Identity::admin(), None);
-            tokens.issue(&provider, supervisor::provider(&namespace), None);
-            let access = Access::default();
-            access.require_rbac();
-            let cluster = ClusterHandle::new(world.clone(), ControlPlane::Supervisor);
-            let api = KubeApi::new(SUPERVISOR, cluster, tokens.clone()).with_access(access.clone());
-            let path = path(Front::Cluster(api), &of_supervisor);
-            (Server::new(SUPERVISOR.to_owned(), path), tokens, access)
-        });
-        let stop = CancellationToken::new();
-        let tasks = TaskTracker::new();
-        tasks.spawn(crate::driver::run(world.clone(), stop.clone()));
-        let control = Control { world, ledger, faults };
-        let supervisor = supervised.map(|(server, tokens, access)| Supervisor {
-            server,
-            tokens,
-            access,
-            admin_token: admin,
-            provider_token: provider,
-            namespace,
-            cluster: workload,
-            control: control.clone(),
-            given: Arc::default(),
-        });
-        let sim = Sim {
-            control,
-            vcenters,
-            cluster,
-            supervisor,
-            tokens,
-            access,
-            admin_token,
-            backed,
-            stop,
-            tasks,
-        };
-        if let Some(supervisor) = &sim.supervisor {
-            supervisor.grant(Profile::default());
-        }
-        sim
+        (WorldHandle::new(world, clock), Ledger::new(keep), Faults::new(seed), secure_cookies)
     }
+}
+
+/// Path of the calls to a server. Each kind of server has an inbox, so that request bodies to one
+/// kind cannot use up the memory limit of another.
+fn call_path(control: &Control, front: Front, inbox: &BodyReader) -> CallPath {
+    let Control { world, ledger, faults } = control.clone();
+    CallPath { world, ledger, faults, inbox: inbox.clone(), front: Arc::new(front) }
+}
+
+fn vcenters(control: &Control, secure_cookies: bool) -> BTreeMap<String, Server> {
+    let names: Vec<String> = control.world.read(|world| world.vcenters.keys().cloned().collect());
+    let inbox = BodyReader::default();
+    let server = |name: String| {
+        let front = Front::vcenter(&control.world, &name, secure_cookies);
+        let server = Server::new(name.clone(), call_path(control, front, &inbox));
+        (name, server)
+    };
+    names.into_iter().map(server).collect()
+}
+
+/// The Supervisor; `None` if the world has none.
+fn supervisor(control: &Control) -> Option<Supervisor> {
+    let world = &control.world;
+    let (namespace, cluster) =
+        world.read(|world| (world.supervisor.namespace.clone(), world.supervisor.cluster.clone()));
+    if namespace.is_empty() {
+        return None;
+    }
+    let token = |of: &str| world.read(|world| world.ids().token("supervisor-token", of));
+    let (admin_token, provider_token) = (token("admin"), token("provider"));
+    let tokens = Tokens::default();
+    tokens.issue(&admin_token, Identity::admin(), None);
+    tokens.issue(&provider_token, supervisor::provider(&namespace), None);
+    let access = Access::default();
+    access.require_rbac();
+    let (plane, allowed) = (ControlPlane::Supervisor, access.clone());
+    let api = ClusterFace::new(SUPERVISOR, world.clone(), plane, tokens.clone(), allowed);
+    let path = call_path(control, Front::Cluster(api), &BodyReader::default());
+    Some(Supervisor {
+        server: Server::new(SUPERVISOR.to_owned(), path),
+        tokens,
+        access,
+        admin_token,
+        provider_token,
+        namespace,
+        cluster,
+        control: control.clone(),
+        given: Arc::default(),
+    })
 }
 
 /// A running sim. Dropping it stops the world and every listener.

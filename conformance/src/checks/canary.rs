@@ -12,10 +12,10 @@ use sim::world::{Command, Event};
 use super::Case;
 use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, VANISHING, machine, s, set_address};
 use super::queries::name;
-use crate::backend::Backend;
 use crate::judge::facts;
+use crate::judge::verdict::{Verdict, when};
 use crate::lab::{Exit, Run};
-use crate::verdict::{Verdict, when};
+use crate::scenario::Backend;
 
 /// A change of a machine to which a working provider reacts with a write.
 #[derive(Clone, Copy, Debug)]

@@ -14,13 +14,14 @@ use super::build::{
     machine, patch, s, set_address, world, world_with,
 };
 use super::canary::Canary;
+use super::nodes::addresses;
 use super::queries::{name, names};
-use super::{Case, Check, addresses};
-use crate::backend::Backend;
+use super::{Case, Check};
 use crate::catalogue;
+use crate::checks::lifecycle::required_deletions;
+use crate::judge::verdict::{AboutMoment as _, Verdict};
 use crate::lab::Run;
-use crate::scenario::Act;
-use crate::verdict::{AboutMoment as _, Verdict};
+use crate::scenario::{Act, Backend};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -30,7 +31,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("EFF-004", [no_writes(), no_refusals(), late_watch()]),
         Check::new("EFF-005", polling(backend)),
         Check::new("EFF-007", [known_nodes(backend)]),
-        Check::new("EFF-009", [super::required_deletions::cheap_deletion(backend)]),
+        Check::new("EFF-009", [required_deletions::cheap_deletion(backend)]),
         Check::new("EFF-011", [left_alone(backend)]),
         Check::new("EFF-012", [burst(backend)]),
         Check::new("CCM-020", [rate()]),

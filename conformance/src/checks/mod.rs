@@ -3,50 +3,23 @@
 //!
 //! `catalogue.yaml` contains the text of each promise. This module contains the tests.
 
-mod additions;
-mod addresses;
-mod apiserver;
-mod backoff;
 pub(crate) mod build;
 mod canary;
-mod command_line;
-mod configuration;
-mod contract;
-mod deletion;
 mod efficiency;
-mod endpoint;
-mod events;
-mod identity;
-mod initialization;
-mod isolation;
-mod labels;
-mod leadership;
-mod lifecycle;
-mod node_ip;
-mod observability;
+mod failures;
+pub(crate) mod lifecycle;
+mod nodes;
+mod program;
 mod queries;
-mod recovery;
-pub(crate) mod required_deletions;
-mod robustness;
 mod scale;
-mod security;
-mod sessions;
-mod shutdown;
-mod steadiness;
 #[cfg(test)]
 mod tests;
-mod waiting;
-mod zones;
 
-use crate::backend::Backend;
 use crate::catalogue::{self, Class, Entry};
-use crate::foreign::Pace;
+use crate::judge::verdict::{Reason, Verdict};
 use crate::judge::{self, Invariant, Violation};
 use crate::lab::{Run, Stage, run};
-use crate::scenario::Scenario;
-use crate::verdict::{Reason, Verdict};
-
-pub use build::{FaultKind, fault_kinds};
+use crate::scenario::{Backend, Pace, Scenario};
 
 /// A promise of the catalogue, by its ID, with the cases that test it.
 pub struct Check {
@@ -226,34 +199,12 @@ impl Check {
 /// Returns every check for a backend, in the order of the catalogue.
 pub fn all(backend: Backend) -> Vec<Check> {
     let mut all: Vec<Check> = [
-        initialization::checks(backend),
-        identity::checks(backend),
-        addresses::checks(backend),
-        deletion::checks(backend),
-        required_deletions::checks(backend),
-        zones::checks(backend),
-        sessions::checks(backend),
-        isolation::checks(backend),
-        recovery::checks(backend),
-        efficiency::checks(backend),
-        backoff::checks(backend),
-        observability::checks(backend),
-        events::checks(backend),
-        command_line::checks(backend),
-        endpoint::checks(),
-        contract::checks(backend),
-        labels::checks(backend),
+        nodes::checks(backend),
         lifecycle::checks(backend),
-        leadership::checks(),
-        apiserver::checks(),
-        node_ip::checks(),
-        shutdown::checks(backend),
-        steadiness::checks(backend),
-        waiting::checks(backend),
-        additions::checks(backend),
-        robustness::checks(backend),
+        failures::checks(backend),
+        program::checks(backend),
+        efficiency::checks(backend),
         scale::checks(backend),
-        security::checks(backend),
     ]
     .into_iter()
     .flatten()

@@ -9,9 +9,9 @@ use sim::ledger::Record;
 use sim::world::Time;
 use sim::world::objects::{GroupResource, Key, Op};
 
+use crate::judge::verdict::{AboutMoment as _, Verdict};
 use crate::judge::{NodeFacts, facts};
 use crate::lab::Run;
-use crate::verdict::{AboutMoment as _, Verdict};
 
 /// A Kubernetes Event, reduced to the fields that judges compare.
 #[derive(Clone, Debug)]

@@ -9,10 +9,9 @@ use super::build::{SETTLED, T_INIT, create_joining_machine, s, world_with};
 use super::canary::Canary;
 use super::queries::names;
 use super::{Case, Check};
-use crate::backend::Backend;
+use crate::judge::verdict::Verdict;
 use crate::lab::Run;
-use crate::scenario::Act;
-use crate::verdict::Verdict;
+use crate::scenario::{Act, Backend};
 
 /// Number of machines in the world.
 const MACHINES: u32 = 5000;

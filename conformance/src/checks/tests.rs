@@ -6,10 +6,9 @@ use sim::world::objects::{self, Key};
 use super::build::{hidden, machine, s, world};
 use super::queries::name;
 use super::{Case, Check, Verdict};
-use crate::backend::Backend;
 use crate::judge::{Invariant, Violation};
 use crate::lab::{Mutants, Stage};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Backend, Scenario};
 
 /// Returns a scenario, and a stage with a mutant that breaks an invariant in this scenario. The
 /// mutant treats a search without a result as proof that the machine is gone, so it deletes the

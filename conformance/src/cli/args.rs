@@ -9,8 +9,8 @@ use clap::{ArgMatches, Parser, Subcommand};
 
 use provider::InstancesMode;
 
-use crate::backend::Backend;
 use crate::lab::Mutants;
+use crate::scenario::Backend;
 use crate::{e2e, foreign, kubernetes};
 
 /// Judges vSphere cloud providers for Kubernetes by a catalogue of checks.

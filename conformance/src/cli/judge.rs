@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use sim::ledger::Kind;
 
 use super::usage;
-use crate::backend::Backend;
 use crate::catalogue::{Class, Surface};
-use crate::judge::{self, Invariant, SHORTEST, Violation};
+use crate::judge::{self, Invariant, Violation};
+use crate::lab::ledger_file::OneLedger;
+use crate::lab::secrets::SHORTEST;
 use crate::lab::{Recorded, Run};
-use crate::ledger_file::OneLedger;
-use crate::scenario::ProviderSetup;
+use crate::scenario::{Backend, ProviderSetup};
 
 /// Arguments of `conformance judge`.
 #[derive(Parser)]
@@ -151,7 +151,7 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
     let file = File::open(&arguments.record).map_err(|error| unusable(error.to_string()))?;
     let recording = sim::read_recording(BufReader::new(file));
     let recording = recording.map_err(|error| unusable(error.to_string()))?;
-    let OneLedger { records: ledger, gap } = crate::ledger_file::read_one(&arguments.ledger)?;
+    let OneLedger { records: ledger, gap } = crate::lab::ledger_file::read_one(&arguments.ledger)?;
     let note = recording.log.base().map(sim::Recording::note).unwrap_or_default();
     if !ledger.iter().any(|record| record.kind == Kind::Note && record.op == note) {
         let ledger = arguments.ledger.display();

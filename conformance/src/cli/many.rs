@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use super::elapsed;
-use crate::{mode_comparison, report};
+use crate::lives::mode_comparison;
+use crate::suite::report;
 
 pub(super) fn compare(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Result<ExitCode> {
     let mut clock = elapsed();

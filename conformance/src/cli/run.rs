@@ -4,18 +4,19 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use super::args::Run;
 use super::output::Watched;
 use super::{elapsed, usage};
-use crate::backend::Backend;
 use crate::checks::Outcome;
 use crate::cost::{self, Table};
 use crate::foreign;
+use crate::judge::verdict::Verdict;
 use crate::lab::{Mode, Stage, peak_resident};
-use crate::report::{self, About, Ledgers, Tally};
+use crate::scenario::Backend;
+use crate::suite::report::{self, About, Ledgers, Tally};
 use crate::suite::{Conclusion, Filter};
-use crate::verdict::Verdict;
 
 pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitCode> {
     // The exit code and the files matter even if the reader closes the pipe before the table ends.
@@ -49,29 +50,8 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
     let modes = arguments.mode.0;
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let mut clock = elapsed();
-    let mut conclusions: Vec<Conclusion> = Vec::new();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
-    'modes: for &backend in modes {
-        let stage = Stage { mode: Mode::of(backend, arguments.instances_mode), ..stage.clone() };
-        writeln!(out, "{}", backend.title())?;
-        for check in &filter.checks(backend) {
-            let n = conclusions.len();
-            let mut keep = |case: usize, outcome: &Outcome| match &ledgers {
-                None => Ok(()),
-                Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
-            };
-            let fail_fast = arguments.fail_fast;
-            let conclusion = Conclusion::run_with(check, &stage, fail_fast, &mut clock, &mut keep)?;
-            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
-            out.flush()?;
-            let is_good =
-                conclusion.verdict.is_held() || matches!(conclusion.verdict, Verdict::Skipped(_));
-            conclusions.push(conclusion);
-            if fail_fast && !is_good {
-                break 'modes;
-            }
-        }
-    }
+    let conclusions = judge_ours(out, filter, arguments, (&stage, ledgers.as_ref()), &mut clock)?;
     for conclusion in &conclusions {
         if let Some(evidence) = conclusion.evidence(&stage) {
             writeln!(out, "\n{evidence}")?;
@@ -105,6 +85,40 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
         return Ok(ExitCode::from(6));
     }
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
+}
+
+/// Judges our provider by the checks of `filter` in every mode, and prints each conclusion. Ends at
+/// the first failure if the arguments ask for that.
+fn judge_ours(
+    out: &mut impl Write,
+    filter: &Filter,
+    arguments: &Run,
+    (stage, ledgers): (&Stage, Option<&Ledgers>),
+    clock: &mut impl FnMut() -> Duration,
+) -> anyhow::Result<Vec<Conclusion>> {
+    let mut conclusions: Vec<Conclusion> = Vec::new();
+    for &backend in arguments.mode.0 {
+        let stage = Stage { mode: Mode::of(backend, arguments.instances_mode), ..stage.clone() };
+        writeln!(out, "{}", backend.title())?;
+        for check in &filter.checks(backend) {
+            let n = conclusions.len();
+            let mut keep = |case: usize, outcome: &Outcome| match ledgers {
+                None => Ok(()),
+                Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
+            };
+            let fail_fast = arguments.fail_fast;
+            let conclusion = Conclusion::run_with(check, &stage, fail_fast, clock, &mut keep)?;
+            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
+            out.flush()?;
+            let is_good =
+                conclusion.verdict.is_held() || matches!(conclusion.verdict, Verdict::Skipped(_));
+            conclusions.push(conclusion);
+            if fail_fast && !is_good {
+                return Ok(conclusions);
+            }
+        }
+    }
+    Ok(conclusions)
 }
 
 /// Runs the checks against the provider of a manifest, on the real clock. Reads the environment of

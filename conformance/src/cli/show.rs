@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use super::usage;
-use crate::backend::Backend;
+use crate::scenario::Backend;
 use crate::suite::Filter;
 use crate::{catalogue, checks};
 
@@ -71,7 +71,10 @@ pub(super) fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode
     }
     match n_modes {
         0 => writeln!(out, "cases        none yet: planned")?,
-        _ => writeln!(out, "run          cargo run --release -p conformance -- run {holder}")?,
+        _ => writeln!(
+            out,
+            "run          cargo run --release -p vsphere-conformance -- run {holder}"
+        )?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -14,12 +14,13 @@ use super::args::{Modes, modes};
 use super::output::Watched;
 use super::run::{or_usage, surroundings};
 use super::{elapsed, usage};
-use crate::backend::Backend;
 use crate::catalogue::nearest;
 use crate::lab::{Mode, Stage};
 use crate::lives::Life;
-use crate::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
-use crate::{foreign, lives, report};
+use crate::lives::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
+use crate::scenario::Backend;
+use crate::suite::report;
+use crate::{foreign, lives};
 
 /// Arguments of `conformance sweep`.
 #[derive(Parser)]
@@ -213,28 +214,13 @@ fn one(
         all = sample(&all, n.get());
     }
     let n_chosen = all.len();
-    let (mut n_fired, mut n_idle, mut n_broken) = (0, 0, 0);
-    let mut tell = |out: &mut dyn Write, trial: &Trial, fired: bool, violations: &[String]| {
-        n_fired += usize::from(fired);
-        if !fired {
-            n_idle += 1;
-            writeln!(out, "never fired: {trial}")?;
-        }
-        if !violations.is_empty() {
-            n_broken += 1;
-            writeln!(out, "{trial}")?;
-            for violation in violations.iter().take(3) {
-                writeln!(out, "    {violation}")?;
-            }
-        }
-        std::io::Result::Ok(())
-    };
+    let mut counts = Counts::default();
     if let Some(journal) = &journal {
         let (done, left): (Vec<Trial>, Vec<Trial>) =
             all.into_iter().partition(|trial| journal.ended(trial).is_some());
         for trial in &done {
             let Some((fired, violations)) = journal.ended(trial) else { continue };
-            tell(out, trial, *fired, violations)?;
+            counts.add(out, trial, *fired, violations)?;
         }
         all = left;
     }
@@ -247,7 +233,7 @@ fn one(
         }
         let violations: Vec<String> = ended.violations.iter().map(ToString::to_string).collect();
         result = bar.suspend(|| {
-            tell(out, trial, ended.fired, &violations)?;
+            counts.add(out, trial, ended.fired, &violations)?;
             if let Some(journal) = journal.as_deref_mut() {
                 journal.add(trial, ended)?;
             }
@@ -256,6 +242,7 @@ fn one(
     });
     bar.finish_and_clear();
     result?;
+    let Counts { n_fired, n_idle, n_broken } = counts;
     writeln!(
         out,
         "{} {}: {n_chosen} of {n_all} trials, {n_fired} whose failure happened, {n_broken} with violations, {}",
@@ -267,6 +254,39 @@ fn one(
     // A sweep without trials proves nothing, because the provider made no call that could fail.
     totals.is_idle |= n_idle > 0 || n_chosen == 0;
     Ok(())
+}
+
+/// Counts of one sweep.
+#[derive(Default)]
+struct Counts {
+    n_fired: usize,
+    n_idle: usize,
+    n_broken: usize,
+}
+
+impl Counts {
+    /// Counts a trial, and prints it if its failure never happened or an invariant was broken.
+    fn add(
+        &mut self,
+        out: &mut impl Write,
+        trial: &Trial,
+        fired: bool,
+        violations: &[String],
+    ) -> std::io::Result<()> {
+        self.n_fired += usize::from(fired);
+        if !fired {
+            self.n_idle += 1;
+            writeln!(out, "never fired: {trial}")?;
+        }
+        if !violations.is_empty() {
+            self.n_broken += 1;
+            writeln!(out, "{trial}")?;
+            for violation in violations.iter().take(3) {
+                writeln!(out, "    {violation}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Returns the requested modes, in order: each requested backend with each requested instances

@@ -19,9 +19,8 @@ use sim::ledger::Record;
 pub use phases::Phase;
 pub use print::budgets;
 
-use crate::backend::Backend;
 use crate::lab::{Mode, Run, Stage, run};
-use crate::scenario::Scenario;
+use crate::scenario::{Backend, Scenario};
 use provider::InstancesMode;
 
 /// Backend and instances mode of our provider, for which calls are counted.

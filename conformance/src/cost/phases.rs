@@ -113,101 +113,129 @@ struct Allowed {
 
 const fn phases(allowed: &Allowed) -> [Phase; 7] {
     [
-        Phase {
-            name: "join",
-            what: "N nodes register at once, until all are initialized and a minute longer",
-            scenario: |n| world(n, settled(n)).at(s(0), Act::Phase("join".into())),
-            formula: "1 + 16·N SOAP + 10·N REST",
-            upstream: Some(|n| 1 + 26 * n as u64),
-            allowed: allowed.join,
-            allowed_polls: allowed.polls[0],
-        },
-        Phase {
-            name: "steady",
-            what: "one address sync period of 5 min, nothing changed",
-            scenario: |n| {
-                let begin = BEGIN;
-                world(n, begin + s(300)).at(begin, Act::Phase("steady".into()))
-            },
-            formula: "10·N SOAP + 10·N REST",
-            upstream: Some(|n| 20 * n as u64),
-            allowed: allowed.steady,
-            allowed_polls: allowed.polls[1],
-        },
-        Phase {
-            name: "not-ready",
-            what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
-            scenario: |n| {
-                let begin = BEGIN;
-                let mut scenario = world(n, begin + s(140));
-                for k in 1..=NOT_READY {
-                    scenario = scenario.at(begin, Command::StopKubelet(machine(k)));
-                }
-                scenario.at(begin + s(80), Act::Phase("not-ready".into()))
-            },
-            formula: "7·K per tick, K = 5",
-            upstream: Some(|_| 12 * 7 * NOT_READY as u64),
-            allowed: allowed.not_ready,
-            allowed_polls: allowed.polls[2],
-        },
-        Phase {
-            name: "delete",
-            what: "one machine is deleted, until its node is deleted, and half a minute longer",
-            scenario: |n| {
-                let begin = BEGIN;
-                world(n, begin + s(90))
-                    .at(begin, Act::Phase("delete".into()))
-                    .at(begin, Command::DeleteMachine(machine(7)))
-            },
-            formula: "9 per tick until deleted, 1 tick",
-            upstream: Some(|_| 9),
-            allowed: allowed.delete,
-            allowed_polls: allowed.polls[3],
-        },
-        Phase {
-            name: "change",
-            what: "1 % of the machines change address at once",
-            scenario: |n| {
-                let begin = BEGIN;
-                let scenario = world(n, begin + s(29)).at(begin, Act::Phase("change".into()));
-                changes(scenario, n, begin + s(1))
-            },
-            formula: "seen at the next sync",
-            upstream: None,
-            allowed: allowed.change,
-            allowed_polls: allowed.polls[4],
-        },
-        Phase {
-            name: "session-lost",
-            what: "every session ends at once, until the view is back and a minute longer",
-            scenario: |n| {
-                let begin = BEGIN;
-                world(n, begin + s(60))
-                    .at(begin, Act::Phase("session-lost".into()))
-                    .at(begin + s(1), Command::ExpireSessions { vcenter: None, family: None })
-            },
-            formula: "not known",
-            upstream: None,
-            allowed: allowed.session_lost,
-            allowed_polls: allowed.polls[5],
-        },
-        Phase {
-            name: "takeover",
-            what: "a provider starts with N nodes that upstream's provider has initialized, until it has matched all machines, and a minute longer",
-            scenario: |n| {
-                let begin = s(10);
-                world(n, begin + settled(n))
-                    .with(|it| it.start = false)
-                    .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
-                    .at(begin, Act::Phase("takeover".into()))
-                    .at(begin, Act::StartAll)
-            },
-            formula: "not known",
-            upstream: None,
-            allowed: allowed.takeover,
-            allowed_polls: allowed.polls[6],
-        },
+        join(allowed),
+        steady(allowed),
+        not_ready(allowed),
+        delete(allowed),
+        change(allowed),
+        session_lost(allowed),
+        takeover(allowed),
     ]
+}
+
+const fn join(allowed: &Allowed) -> Phase {
+    Phase {
+        name: "join",
+        what: "N nodes register at once, until all are initialized and a minute longer",
+        scenario: |n| world(n, settled(n)).at(s(0), Act::Phase("join".into())),
+        formula: "1 + 16·N SOAP + 10·N REST",
+        upstream: Some(|n| 1 + 26 * n as u64),
+        allowed: allowed.join,
+        allowed_polls: allowed.polls[0],
+    }
+}
+
+const fn steady(allowed: &Allowed) -> Phase {
+    Phase {
+        name: "steady",
+        what: "one address sync period of 5 min, nothing changed",
+        scenario: |n| {
+            let begin = BEGIN;
+            world(n, begin + s(300)).at(begin, Act::Phase("steady".into()))
+        },
+        formula: "10·N SOAP + 10·N REST",
+        upstream: Some(|n| 20 * n as u64),
+        allowed: allowed.steady,
+        allowed_polls: allowed.polls[1],
+    }
+}
+
+const fn not_ready(allowed: &Allowed) -> Phase {
+    Phase {
+        name: "not-ready",
+        what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
+        scenario: |n| {
+            let begin = BEGIN;
+            let mut scenario = world(n, begin + s(140));
+            for k in 1..=NOT_READY {
+                scenario = scenario.at(begin, Command::StopKubelet(machine(k)));
+            }
+            scenario.at(begin + s(80), Act::Phase("not-ready".into()))
+        },
+        formula: "7·K per tick, K = 5",
+        upstream: Some(|_| 12 * 7 * NOT_READY as u64),
+        allowed: allowed.not_ready,
+        allowed_polls: allowed.polls[2],
+    }
+}
+
+const fn delete(allowed: &Allowed) -> Phase {
+    Phase {
+        name: "delete",
+        what: "one machine is deleted, until its node is deleted, and half a minute longer",
+        scenario: |n| {
+            let begin = BEGIN;
+            world(n, begin + s(90))
+                .at(begin, Act::Phase("delete".into()))
+                .at(begin, Command::DeleteMachine(machine(7)))
+        },
+        formula: "9 per tick until deleted, 1 tick",
+        upstream: Some(|_| 9),
+        allowed: allowed.delete,
+        allowed_polls: allowed.polls[3],
+    }
+}
+
+const fn change(allowed: &Allowed) -> Phase {
+    Phase {
+        name: "change",
+        what: "1 % of the machines change address at once",
+        scenario: |n| {
+            let begin = BEGIN;
+            let scenario = world(n, begin + s(29)).at(begin, Act::Phase("change".into()));
+            changes(scenario, n, begin + s(1))
+        },
+        formula: "seen at the next sync",
+        upstream: None,
+        allowed: allowed.change,
+        allowed_polls: allowed.polls[4],
+    }
+}
+
+const fn session_lost(allowed: &Allowed) -> Phase {
+    Phase {
+        name: "session-lost",
+        what: "every session ends at once, until the view is back and a minute longer",
+        scenario: |n| {
+            let begin = BEGIN;
+            world(n, begin + s(60))
+                .at(begin, Act::Phase("session-lost".into()))
+                .at(begin + s(1), Command::ExpireSessions { vcenter: None, family: None })
+        },
+        formula: "not known",
+        upstream: None,
+        allowed: allowed.session_lost,
+        allowed_polls: allowed.polls[5],
+    }
+}
+
+const fn takeover(allowed: &Allowed) -> Phase {
+    Phase {
+        name: "takeover",
+        what: "a provider starts with N nodes that upstream's provider has initialized, until it has matched all machines, and a minute longer",
+        scenario: |n| {
+            let begin = s(10);
+            world(n, begin + settled(n))
+                .with(|it| it.start = false)
+                .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
+                .at(begin, Act::Phase("takeover".into()))
+                .at(begin, Act::StartAll)
+        },
+        formula: "not known",
+        upstream: None,
+        allowed: allowed.takeover,
+        allowed_polls: allowed.polls[6],
+    }
 }
 
 /// Phases with the bounds for watching: one list view, one filter, and a wait for changes.

@@ -11,7 +11,7 @@ use super::interrupt::guarded;
 use super::lab::{LabSpec, project};
 use super::play::{self, PlayOptions};
 use super::usage::Usage;
-use crate::backend::Backend;
+use crate::scenario::Backend;
 
 /// Subcommands of `conformance e2e`.
 #[derive(Clone, Debug, Subcommand)]

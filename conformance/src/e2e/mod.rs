@@ -16,20 +16,13 @@
 //! initialized Nodes, and that logs and exec reach the pods at the Nodes' addresses.
 
 mod bench;
-mod cluster;
 pub mod command;
-mod deploy;
-mod disturbances;
 mod engine;
 mod interrupt;
-mod kubelet;
 mod lab;
-mod peer;
 mod play;
 mod scenarios;
 mod shell;
-mod simulator;
-mod swap;
 mod tally;
 mod usage;
 

@@ -11,16 +11,15 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 
-use super::deploy;
-use super::lab::Lab;
-use super::peer::{Peer, peer};
+use super::lab::peer::{Peer, peer};
+use super::lab::{Lab, deploy};
 use super::scenarios::{ALL, Scenario};
 use super::tally::Since;
 use super::usage::Usage;
-use crate::backend::Backend;
+use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
+use crate::scenario::Backend;
 use crate::suite::{Conclusion, Filter};
-use crate::verdict::Verdict;
 
 /// Result of a scenario; an entry of `e2e.json`.
 #[derive(Clone, Debug, Serialize)]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use sim::Class;
 use sim::ledger::{Kind, Record};
 
-use super::simulator::Simulator;
-use crate::backend::Backend;
+use super::lab::simulator::Simulator;
+use crate::scenario::Backend;
 
 /// Numbers of calls in one phase or scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::cluster::Cluster;
-use super::container;
-use super::launch::Launcher;
-use super::manifest::Driver;
-use super::template::{self, Values};
-use super::{ApiServer, Manifest, RealApiServer, Settings, Setup, Subject, builtin};
+use super::host::container;
+use super::host::launch::Launcher;
+use super::manifest::template::{self, Values};
+use super::manifest::{Driver, builtin};
+use super::{ApiServer, Calibration, Manifest, RealApiServer, Settings, Setup, Subject};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
-use crate::report::{self, About, Ledgers};
+use crate::suite::report::{self, About, Ledgers};
 use crate::suite::{Conclusion, Filter};
 
 /// Default number of parallel cases.
@@ -275,7 +275,7 @@ async fn work(
     let begin = tokio::time::Instant::now();
     let mut subject = Subject::new(Arc::clone(setup), settings);
     let manifest = &setup.manifest;
-    let (name, k) = (&manifest.name, settings.compress);
+    let name = &manifest.name;
     let mut calibration = None;
     if !request.arguments.no_calibration {
         let measured = tokio::select! {
@@ -305,29 +305,7 @@ async fn work(
         }
     }
     if let Some(dir) = request.out {
-        let driver = manifest.driver();
-        let provider = serde_json::json!({
-            "name": name,
-            "implementation": manifest.spec.implementation,
-            "mode": manifest.spec.mode,
-            "manifest": manifest.origin,
-            "driver": driver.name(),
-            "apiserver": setup.apiserver().to_string(),
-            "program": driver.program(),
-            "command": driver.arguments().1,
-            "features": manifest.spec.features,
-            "calibration": calibration,
-        });
-        let about = About {
-            seed: settings.seed,
-            stage: match setup.apiserver() {
-                ApiServer::Builtin => format!("{}, real clock", driver.name()),
-                real => format!("{}, real clock, {}", driver.name(), real.environment()),
-            },
-            time: format!("compressed x{k}; x1 where something fails or a leader is elected"),
-            provider: Some(provider),
-            kube: setup.apiserver().environment(),
-        };
+        let about = about(setup, settings, calibration.as_ref());
         report::write(dir, &about, &stage, &conclusions, &[])?;
         ledgers.map_or(Ok(()), |ledgers| ledgers.join())?;
     }
@@ -339,6 +317,34 @@ async fn work(
         report::seconds(begin.elapsed())
     )?;
     Ok(ExitCode::from(code(&conclusions)))
+}
+
+/// Describes the provider and the circumstances of the run for the reports.
+fn about(setup: &Setup, settings: Settings, calibration: Option<&Calibration>) -> About {
+    let Setup { manifest, .. } = setup;
+    let (driver, k) = (manifest.driver(), settings.compress);
+    let provider = serde_json::json!({
+        "name": manifest.name,
+        "implementation": manifest.spec.implementation,
+        "mode": manifest.spec.mode,
+        "manifest": manifest.origin,
+        "driver": driver.name(),
+        "apiserver": setup.apiserver().to_string(),
+        "program": driver.program(),
+        "command": driver.arguments().1,
+        "features": manifest.spec.features,
+        "calibration": calibration,
+    });
+    About {
+        seed: settings.seed,
+        stage: match setup.apiserver() {
+            ApiServer::Builtin => format!("{}, real clock", driver.name()),
+            real => format!("{}, real clock, {}", driver.name(), real.environment()),
+        },
+        time: format!("compressed x{k}; x1 where something fails or a leader is elected"),
+        provider: Some(provider),
+        kube: setup.apiserver().environment(),
+    }
 }
 
 /// Returns the exit code, the first that applies: 1 if a required check failed, 3 for a harness

@@ -87,7 +87,7 @@ pub fn is_asked(arguments: &Arguments) -> bool {
 
 fn prepare(dir: Option<&PathBuf>) -> anyhow::Result<()> {
     let Some(dir) = dir else { return Ok(()) };
-    crate::report::prepare(dir).map_err(|error| Usage(format!("{error:#}")).into())
+    crate::suite::report::prepare(dir).map_err(|error| Usage(format!("{error:#}")).into())
 }
 
 /// Judges the calls in the ledger at `path`.
@@ -100,7 +100,7 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         _ => return Err(usage("--nodes: a ledger has one fleet; write one number".to_owned())),
     };
     let name = path.display();
-    let records = crate::ledger_file::records(path).map_err(usage)?;
+    let records = crate::lab::ledger_file::records(path).map_err(usage)?;
     prepare(arguments.out.as_ref())?;
     let bill = CallReport::of_ledger(&name.to_string(), nodes, &records);
     if bill.calls.is_empty() {

@@ -8,35 +8,23 @@
 //! hold.
 
 mod apiserver;
-mod baseline;
-mod builtin;
-mod calibration;
 mod cargo_tests;
 mod cluster;
 pub mod command;
-mod container;
 pub mod cost;
-mod delay_meter;
-mod feasibility;
 mod host;
-pub mod launch;
 mod manifest;
-mod namespace;
-mod process;
-mod processor_wait;
-mod remote;
+pub(crate) mod process_identity;
 mod run;
 pub mod sweep;
-mod template;
 
 pub use apiserver::{ApiServer, RealApiServer};
-pub use baseline::{Accepted, Baseline, BaselineError, BaselineVerdict, Failure, ObservedResult};
-pub use calibration::Calibration;
+pub use cargo_tests::baseline::{
+    Accepted, Baseline, BaselineError, BaselineVerdict, Failure, ObservedResult,
+};
 pub use cargo_tests::{Tests, run_as_launcher};
-pub use delay_meter::Delay;
-pub use feasibility::Pace;
-pub use host::Setup;
-pub(crate) use host::{Host, Started};
+pub use host::{Setup, launch};
 pub use manifest::{Implementation, Manifest, ManifestError};
-pub(crate) use process::Process;
+pub use run::calibration::Calibration;
+pub use run::delay_meter::Delay;
 pub use run::{Settings, Subject};

@@ -21,16 +21,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Surroundings, Usage, guarded, setup};
-use super::delay_meter::Delay;
-use super::feasibility::{hindrance, pace, paces_of_repetitions};
+use super::run::delay_meter::Delay;
+use super::run::feasibility::{hindrance, pace, paces_of_repetitions};
 use super::{Settings, Setup, Subject};
 use crate::catalogue::Class;
 use crate::judge::{Invariant, Violation};
 use crate::lab::Run;
+use crate::lives::sweep::{self, Kind, Trial, TrialResult, mode_name};
 use crate::lives::{self, Life};
-use crate::report::seconds;
 use crate::scenario::Scenario;
-use crate::sweep::{self, Kind, Trial, TrialResult, mode_name};
+use crate::suite::report::seconds;
 
 /// Parameters of a sweep.
 #[derive(Debug)]

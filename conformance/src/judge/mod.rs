@@ -7,36 +7,31 @@
 //! scenario breaks an invariant, or permits a provider to break it, declares an exemption with the
 //! reason (`Case::exempt`).
 
-mod authors;
-mod dead;
-mod deletions;
-mod facts;
 mod invariant;
 mod leadership;
 mod liveness;
 mod metrics;
-mod order;
-mod pauses;
-mod safety;
-mod secrets;
+mod nodes;
 mod sessions;
 #[cfg(test)]
 mod tests;
-mod writes;
-mod zones;
+mod truth;
+pub mod verdict;
 
 use std::fmt;
 
 use serde::Serialize;
 use sim::world::Time;
 
-pub use facts::{NodeFacts, facts, machine_of, reported};
 pub use invariant::Invariant;
 pub use leadership::takeovers;
 pub(crate) use leadership::{LeaseVersion, terms};
-pub(crate) use secrets::{SHORTEST, Secrets};
+pub use truth::truth;
 
+pub use crate::lab::facts::{NodeFacts, facts, machine_of, reported};
 use crate::lab::{Exit, Run};
+use nodes::{deletions, order, pauses, safety, writes, zones};
+use sessions::dead;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

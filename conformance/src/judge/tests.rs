@@ -9,9 +9,8 @@ use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, PROVIDER_USER, Time, Topology};
 
 use super::{Invariant, safety};
-use crate::backend::Backend;
 use crate::lab::{self, Run, Stage};
-use crate::scenario::Scenario;
+use crate::scenario::{Backend, Scenario};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -152,12 +152,8 @@ impl<'a> Player<'a> {
             }
             _ => {
                 let content_type = headers.get("content-type").map_or("", String::as_str);
-                let is_json = content_type.contains("json");
-                let is_binary = content_type.contains("protobuf");
                 let bytes = whole(response).await;
-                // Records only that the answer is binary, because two encoders may order fields
-                // differently.
-                let value = if is_binary { "(binary)".into() } else { body(&bytes, is_json) };
+                let value = value_of(&bytes, content_type);
                 let shown = if step.pick.is_empty() || status >= 400 {
                     value.clone()
                 } else {
@@ -166,8 +162,15 @@ impl<'a> Player<'a> {
                 (Answer { status, headers, body: Some(shown), events: None }, value)
             }
         };
+        self.save_values(step, &value);
+        self.note_made(status, path, &value);
+        Ok(answer)
+    }
+
+    /// Saves the values of an answer to which the step gives names.
+    fn save_values(&mut self, step: &Step, value: &Value) {
         for (name, path) in step.save.iter().filter(|(_, path)| !path.starts_with(OF_HEADER)) {
-            let found = at(&value, path).and_then(|it| match it {
+            let found = at(value, path).and_then(|it| match it {
                 Value::String(text) => Some(text.clone()),
                 Value::Null => None,
                 other => Some(other.to_string()),
@@ -180,8 +183,6 @@ impl<'a> Player<'a> {
                 None => Some(self.names.entry(name.clone()).or_insert_with(|| "1".into()).clone()),
             };
         }
-        self.note_made(status, path, &value);
-        Ok(answer)
     }
 
     /// Saves the values of headers that the step names; `none` for an absent header.
@@ -339,6 +340,15 @@ async fn whole(mut response: Streamed) -> Bytes {
         }
     }
     bytes.freeze()
+}
+
+/// Returns a body as its content type says. A binary body becomes only the word `(binary)`, because
+/// two encoders may order fields differently.
+fn value_of(bytes: &[u8], content_type: &str) -> Value {
+    if content_type.contains("protobuf") {
+        return "(binary)".into();
+    }
+    body(bytes, content_type.contains("json"))
 }
 
 /// Returns a body as JSON if `is_json` is true and it parses, else as text; `(binary)` if it is not

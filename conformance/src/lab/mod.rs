@@ -6,45 +6,41 @@
 
 mod acts;
 mod bounds;
-mod election;
-mod endpoint;
-mod front;
-mod happening;
-mod initialize;
-mod pieces;
+pub(crate) mod capture;
+pub(crate) mod facts;
 mod provider;
-mod recorded;
-mod redirect;
 mod replicas;
 mod run;
-mod running;
-mod scrape;
-mod wire;
+pub(crate) mod secrets;
+mod stage;
 
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use ::provider::InstancesMode;
 use jiff::Timestamp;
 use sim::ledger::{Kind, Ledger};
 use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
-use crate::backend::Backend;
-use crate::foreign::Host;
 use crate::scenario::{Scenario, Step};
 pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
-pub(crate) use election::{Identities, unknown_leader_reason};
-pub use endpoint::Answer;
-pub use happening::{LabEvent, RecordedLabEvent};
 use provider::Replica;
+pub use provider::endpoint::Answer;
+use provider::endpoint::{self, ServingFiles};
+pub use provider::scrape::{Checks, Sample, Scrape, sum};
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config, label};
-pub use recorded::{Recorded, Unusable};
+pub(crate) use replicas::election::{Identities, unknown_leader_reason};
+pub(crate) use replicas::logs::Logs;
+pub(crate) use replicas::outside::{Provider, Started};
+pub(crate) use replicas::process::{Order, Process, ProcessControl};
+use replicas::running::Running;
+pub use run::happening::{LabEvent, RecordedLabEvent};
+pub(crate) use run::ledger_file;
+pub use run::recorded::{Recorded, Unusable};
 pub use run::{ByHand, NodeEvent, Run};
-use running::Running;
-pub use scrape::{Checks, Sample, Scrape, sum};
+pub use stage::{Mode, Stage};
 
 /// World time after which the lab restarts a replica in this process that ended by itself.
 const RESTART: Duration = Duration::from_secs(1);
@@ -59,72 +55,6 @@ const WAKING: Duration = Duration::from_millis(200);
 /// restarts a process that ends by itself.
 const MOST_IN_VAIN: usize = 6;
 
-/// Backend and instances mode of the provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The provider reads machines from vCenter.
-    VCenter(InstancesMode),
-    /// The provider reads machines from a Supervisor.
-    Supervisor(InstancesMode),
-}
-
-impl Default for Mode {
-    fn default() -> Self {
-        Self::VCenter(InstancesMode::default())
-    }
-}
-
-impl Mode {
-    /// Returns the backend.
-    pub const fn backend(self) -> Backend {
-        match self {
-            Self::VCenter(_) => Backend::VCenter,
-            Self::Supervisor(_) => Backend::Supervisor,
-        }
-    }
-}
-
-impl Mode {
-    /// Returns a mode with this backend and instances mode.
-    pub const fn of(backend: Backend, instances: InstancesMode) -> Self {
-        match backend {
-            Backend::VCenter => Self::VCenter(instances),
-            Backend::Supervisor => Self::Supervisor(instances),
-        }
-    }
-
-    /// Returns the instances mode.
-    pub const fn instances(self) -> InstancesMode {
-        let (Self::VCenter(mode) | Self::Supervisor(mode)) = self;
-        mode
-    }
-
-    /// True for the instances mode `v1`: the provider makes upstream's calls one by one, with
-    /// upstream's side effects.
-    pub const fn is_v1(self) -> bool {
-        matches!(self.instances(), InstancesMode::V1)
-    }
-}
-
-impl From<Backend> for Mode {
-    fn from(backend: Backend) -> Self {
-        Self::of(backend, InstancesMode::Auto)
-    }
-}
-
-/// Settings of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Stage {
-    /// Backend and instances mode of the provider.
-    pub mode: Mode,
-    /// Seed of all random draws.
-    pub seed: u64,
-    /// Deliberate defect of our provider, if any.
-    pub mutant: Option<::provider::Mutant>,
-    /// True if the world keeps no log, so that judges get none. Otherwise the log has every event.
-    pub light: bool,
-}
-
 /// Plays a scenario with our provider in virtual time, in a new single-threaded runtime.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
     run_within(scenario, stage, Bounds::of(scenario))
@@ -137,7 +67,7 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing from the system");
-    let captured = crate::capture::Captured::of(scenario);
+    let captured = capture::Captured::of(scenario);
     let play = async {
         captured.begin();
         Lab::play(scenario, stage, bounds).await
@@ -151,9 +81,9 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
 pub struct Lab {
     sim: Sim,
     replicas: Vec<Running>,
-    /// Host of the replicas if they are processes, containers or pods; `None` if they run in this
-    /// process.
-    host: Option<Host>,
+    /// Provider whose replicas are processes, containers or pods; `None` if the replicas run in
+    /// this process.
+    host: Option<Box<dyn Provider>>,
     exits: Vec<Exit>,
     /// Time of each end in `exits`.
     ended_at: Vec<Time>,
@@ -162,7 +92,7 @@ pub struct Lab {
     scrapes: Vec<Scrape>,
     answers: Vec<Answer>,
     /// Files of the serving certificate.
-    files: endpoint::ServingFiles,
+    files: ServingFiles,
     /// SHA-256 of each certificate that `files` has contained.
     certificates: Vec<[u8; 32]>,
     by_hand: Vec<ByHand>,
@@ -194,7 +124,7 @@ impl Lab {
         if let Some(supervisor) = sim.supervisor() {
             token.set(supervisor.current_token());
         }
-        let files = endpoint::ServingFiles::default();
+        let files = ServingFiles::default();
         let mut certificates = Vec::new();
         if scenario.reads_endpoint() {
             endpoint::set_up_access(&sim);
@@ -220,9 +150,9 @@ impl Lab {
         }
     }
 
-    /// Makes the lab start all later replicas through this host: as processes, containers or pods.
-    pub(crate) fn use_host(&mut self, host: Host) {
-        self.host = Some(host);
+    /// Makes the lab start all later replicas through `host`: as processes, containers or pods.
+    pub(crate) fn use_host(&mut self, host: impl Provider + 'static) {
+        self.host = Some(Box::new(host));
     }
 
     /// Returns the sim.
@@ -387,11 +317,11 @@ impl Lab {
         let happened = self.happened.into_inner().expect("no holder panics");
         sim.shutdown().await;
         let hosted = host.is_some();
-        let mirrored = host.as_ref().is_some_and(Host::is_mirrored);
+        let mirrored = host.as_ref().is_some_and(|host| host.is_mirrored());
         let logs = host.as_ref().map(|host| host.logs().text()).unwrap_or_default();
         let n_lines_dropped = host.as_ref().map_or(0, |host| host.logs().n_dropped());
         let mut tokens = token.all();
-        tokens.extend(host.iter().flat_map(Host::tokens));
+        tokens.extend(host.iter().flat_map(|host| host.tokens()));
         Run {
             scenario,
             stage,

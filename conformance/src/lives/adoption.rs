@@ -5,8 +5,7 @@ use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Grant, Named, PROVIDER_USER, Topology};
 
 use super::{Life, calm, phase, s};
-use crate::backend::Backend;
-use crate::scenario::{Act, Initializer, Scenario};
+use crate::scenario::{Act, Backend, Initializer, Scenario};
 
 fn name(n: u32) -> String {
     format!("node-{n:04}")

@@ -8,8 +8,7 @@ use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Nodes, Topology};
 
 use super::{Life, calm, phase, s};
-use crate::backend::Backend;
-use crate::scenario::{Act, Initializer, Scenario};
+use crate::scenario::{Act, Backend, Initializer, Scenario};
 
 pub(super) fn lives(backend: Backend) -> Vec<Life> {
     let mut lives = vec![

@@ -11,8 +11,7 @@ use sim::world::{Command, Named, Topology};
 use uuid::Uuid;
 
 use super::{Life, calm, phase, s};
-use crate::backend::Backend;
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Backend, Scenario};
 
 pub(super) fn lives(backend: Backend) -> Vec<Life> {
     let mut lives = vec![rebuilt(backend)];

@@ -9,8 +9,7 @@ use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Topology};
 
 use super::{Life, calm, phase, s};
-use crate::backend::Backend;
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Backend, Scenario};
 
 fn machine(n: u32) -> sim::world::Named {
     sim::world::Named::from(format!("node-{n:04}").as_str())

@@ -9,6 +9,8 @@ mod adoption;
 mod environments;
 mod identities;
 mod joins;
+pub mod mode_comparison;
+pub mod sweep;
 
 use std::time::Duration;
 
@@ -16,10 +18,9 @@ use provider::InstancesMode;
 
 pub(crate) use joins::{foreign_address, foreign_addresses};
 
-use crate::backend::Backend;
 use crate::judge::{Invariant, Violation, liveness, safety};
 use crate::lab::{Mode, Run};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Backend, Scenario};
 
 /// A scenario with named phases for the sweeps.
 #[derive(Clone, Debug)]

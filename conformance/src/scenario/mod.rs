@@ -4,11 +4,21 @@
 //! sweeps add failures to them, and property tests generate and shrink them. The lab plays all of
 //! them in the same way.
 
+mod backend;
+mod fault_kinds;
+mod pace;
+pub mod periods;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sim::faults::Rule;
 use sim::world::{Command, Topology};
+
+pub use backend::Backend;
+pub(crate) use backend::virtual_machines;
+pub use fault_kinds::{FaultKind, fault_kinds};
+pub use pace::Pace;
 
 /// A world, the set-up of a provider, and a timeline of acts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

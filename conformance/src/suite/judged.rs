@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use sim::ledger::Record;
 
-use crate::backend::Backend;
 use crate::checks::Outcome;
-use crate::judge::Violation;
+use crate::judge::verdict::Verdict;
+use crate::judge::{Violation, truth};
 use crate::lab::Run;
-use crate::report::truth;
-use crate::verdict::Verdict;
+use crate::scenario::Backend;
 
 /// Maximum number of records in a transcript.
 const SHOWN: usize = 30;

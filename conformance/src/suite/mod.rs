@@ -1,6 +1,7 @@
 //! Runs checks of the catalogue and combines the results of their cases into conclusions.
 
 mod judged;
+pub mod report;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,11 +10,11 @@ use std::time::Duration;
 use provider::InstancesMode;
 use serde::Serialize;
 
-use crate::backend::Backend;
 use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{self, Check, Outcome};
+use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
-use crate::verdict::Verdict;
+use crate::scenario::Backend;
 pub use judged::{Calls, Judged};
 
 /// Selection of checks by ID and by surface.
@@ -296,7 +297,7 @@ impl Conclusion {
                 format!(" --instances-mode {}", how.as_str())
             };
             format!(
-                "cargo run --release -p conformance -- run {id} --mode {mode}{how} --seed {seed}{mutant}"
+                "cargo run --release -p vsphere-conformance -- run {id} --mode {mode}{how} --seed {seed}{mutant}"
             )
         };
         let _ = writeln!(out, "  again: {}", self.again.clone().unwrap_or_else(ours));

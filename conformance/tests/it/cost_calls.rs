@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use conformance::backend::Backend;
 use conformance::cost::CountedMode;
 use conformance::cost::calls::{CallReport, Need, Part, Trigger, life};
 use conformance::lab::{Stage, run};
+use conformance::scenario::Backend;
 
 /// Returns the bill of our provider for this subject, with fleets of 8 and 16 nodes.
 fn bill(subject: CountedMode) -> CallReport {

@@ -10,13 +10,12 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use conformance::checks::fault_kinds;
 use conformance::judge::{Invariant, Violation, liveness, safety, takeovers};
 use conformance::lab::{Mode, Mutants, Run, Stage, run};
+use conformance::lives::sweep::mode_name;
 use conformance::lives::{self, Life};
-use conformance::periods::Periods;
-use conformance::scenario::{Act, Initializer, Scenario};
-use conformance::sweep::mode_name;
+use conformance::scenario::periods::Periods;
+use conformance::scenario::{Act, Initializer, Scenario, fault_kinds};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
 use sha2::{Digest, Sha256};

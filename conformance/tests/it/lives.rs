@@ -1,10 +1,10 @@
 //! Plays every life without injected failures: apart from exemptions, no invariant is broken, and
 //! everything is right at the end.
 
-use conformance::backend::Backend;
 use conformance::judge::{self, Invariant};
 use conformance::lab::{Mode, Stage, run};
 use conformance::lives::{self, Life};
+use conformance::scenario::Backend;
 
 /// Returns every violation of every life in this mode, with the life's name. Leaves out violations
 /// that an exemption permits. Refused steps and rules that never fired count as violations.

@@ -2,7 +2,7 @@
 //! `conformance alike` compares a thousand by default.
 
 use conformance::lab::Mutants;
-use conformance::mode_comparison::compare;
+use conformance::lives::mode_comparison::compare;
 
 #[test]
 fn v2_reports_the_same_nodes_as_v1_with_under_a_tenth_of_the_calls() {

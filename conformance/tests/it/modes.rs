@@ -4,13 +4,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use conformance::backend::Backend;
 use conformance::checks;
 use conformance::judge::facts;
+use conformance::judge::verdict::Verdict;
 use conformance::lab::{Mode, Run, Stage, run};
-use conformance::scenario::{Act, Scenario};
+use conformance::scenario::{Act, Backend, Scenario};
 use conformance::suite::{Conclusion, Judged};
-use conformance::verdict::Verdict;
 use provider::InstancesMode;
 use sim::ledger::Record;
 use sim::world::objects::Key;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use conformance::backend::Backend;
 use conformance::catalogue::{self, Class};
 use conformance::checks::{self, Check};
+use conformance::judge::verdict::Verdict;
 use conformance::lab::{Mutants, Stage};
-use conformance::verdict::Verdict;
+use conformance::scenario::Backend;
 
 /// Defects in vCenter mode, with the check that catches each.
 const KILLS: &[(Mutants, &str)] = &[
@@ -89,10 +89,8 @@ struct Handwritten {
 }
 
 /// Returns the checks that handwritten mutants name, each with its mode.
-fn caught_by() -> Vec<(Backend, String)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../mutants/handwritten.yaml");
-    let text = std::fs::read_to_string(path).unwrap();
-    let all: Vec<Handwritten> = serde_saphyr::from_str(&text).unwrap();
+fn caught_by(handwritten: &str) -> Vec<(Backend, String)> {
+    let all: Vec<Handwritten> = serde_saphyr::from_str(handwritten).unwrap();
     let read = |name: &str, by: &str| {
         let (mode, id) = by.split_once(' ').unwrap_or_else(|| panic!("{name}: {by}"));
         let mode = mode.split('/').next().unwrap_or_default();
@@ -122,7 +120,8 @@ fn without_mutant(backend: Backend, by_hand: &[(Backend, String)]) -> Vec<&'stat
 
 #[test]
 fn every_safety_and_liveness_check_kills_a_mutant_with_each_backend() {
-    let by_hand = caught_by();
+    let Some(handwritten) = crate::repository::text("mutants/handwritten.yaml") else { return };
+    let by_hand = caught_by(&handwritten);
     for backend in Backend::ALL {
         let without = without_mutant(backend, &by_hand);
         assert_eq!(without, Vec::<&str>::new(), "checks without a mutant: {}", backend.title());

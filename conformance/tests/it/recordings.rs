@@ -5,11 +5,10 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use conformance::backend::Backend;
 use conformance::judge::{self, Invariant};
 use conformance::lab::{Recorded, Run, Stage, run};
 use conformance::lives;
-use conformance::scenario::ProviderSetup;
+use conformance::scenario::{Backend, ProviderSetup};
 use provider::Mutant;
 use sim::ledger::Record;
 use sim::world::objects::{self, Key};

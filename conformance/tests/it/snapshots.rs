@@ -10,13 +10,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use conformance::backend::Backend;
-use conformance::catalogue;
-use conformance::checks;
 use conformance::cost::CountedMode;
 use conformance::lab::{Run, Stage, run};
-use conformance::lives;
-use conformance::scenario::{Act, Scenario};
+use conformance::scenario::{Act, Backend, Scenario};
+use conformance::{catalogue, checks, lives};
 use serde_json::{Value, json};
 use sim::Class;
 use sim::ledger::{Kind, Record};

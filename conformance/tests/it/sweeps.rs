@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use conformance::lab::{Mode, Stage};
-use conformance::sweep::{self, Kind, Trial};
+use conformance::lives::sweep::{self, Kind, Trial};
 use provider::InstancesMode::{Auto, Poll, V1, Watch};
 
 /// Plays at most `n` trials of a sweep, and asserts that the sweep has at least `at_least` trials.

@@ -169,7 +169,7 @@ fn no_password_is_shown() {
 #[test]
 fn the_fixtures_are_read() {
     let read = |name: &str| {
-        let path = format!("{}/../fixtures/config/{name}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/tests/config/{name}", env!("CARGO_MANIFEST_DIR"));
         parse(&std::fs::read_to_string(path).unwrap()).unwrap()
     };
     let (yaml, ini) = (read("two-vcenters.yaml").0, read("two-vcenters.ini").0);

@@ -49,3 +49,8 @@ pub use types::{
 };
 pub use vapi::{Category, CategoryId, Tag, TagId};
 pub use views::InventoryRead;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -9,11 +9,12 @@ use sim_world::{ControlPlane, World};
 
 use super::inbox::{BodyError, BodyReader, Limit};
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
+use crate::cluster::{ClusterFace, ParsedRequest};
 use crate::faults::{ClusterAnswer, Effects};
-use crate::kubeapi::{self, KubeApi};
 use crate::soap::{self, SoapFace};
 use crate::vapi::{self, VapiFace};
 use crate::{Reply, WorldHandle};
+use kube_sim_api::MAX_BODY_BYTES;
 
 /// Largest body that a vCenter reads from a client that is logged in: 32 MiB, twice the size of a
 /// ListView of 100,000 machines.
@@ -28,14 +29,14 @@ pub(crate) enum Front {
     /// A vCenter: `/sdk`, `/rest`, `/api`.
     VCenter { name: String, soap: Box<SoapFace>, vapi: VapiFace },
     /// The API server of the workload cluster or of the Supervisor.
-    Cluster(KubeApi),
+    Cluster(ClusterFace),
 }
 
 /// A parsed request to any front end.
 pub(super) enum Parsed {
     Soap(soap::Parsed),
     Vapi(vapi::Parsed),
-    Cluster(kubeapi::Request),
+    Cluster(ParsedRequest),
     /// A path that no front end serves.
     Nothing,
 }
@@ -84,7 +85,7 @@ impl Front {
     {
         let (open, known, cuts) = match self {
             Self::VCenter { .. } => (MAX_ANONYMOUS, MAX_BODY, false),
-            Self::Cluster(_) => (kubeapi::MAX_BODY_BYTES, kubeapi::MAX_BODY_BYTES, true),
+            Self::Cluster(_) => (MAX_BODY_BYTES, MAX_BODY_BYTES, true),
         };
         let is_known = || match self {
             Self::VCenter { soap, vapi, .. } => {
@@ -105,7 +106,7 @@ impl Front {
             BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "RequestTimeout"),
             BodyError::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
             BodyError::Broken(why) => match self {
-                Self::Cluster(_) => return KubeApi::unreadable(why),
+                Self::Cluster(_) => return ClusterFace::unreadable(why),
                 Self::VCenter { .. } => (StatusCode::BAD_REQUEST, "BadRequest"),
             },
         };
@@ -219,9 +220,7 @@ impl Front {
         retry_after: Option<u32>,
     ) -> Reply {
         match (self, call.face) {
-            (Self::Cluster(api), _) => {
-                api.failure(call, status.as_u16(), None, message, retry_after)
-            }
+            (Self::Cluster(api), _) => api.failure(call, status.as_u16(), message, retry_after),
             (_, Face::Vapi) => {
                 VapiFace::status(incoming.parts.uri.path().starts_with("/api"), status, message)
             }

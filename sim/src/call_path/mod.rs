@@ -19,6 +19,7 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::BodyExt as _;
 use sim_world::Command;
+use tracing::Instrument as _;
 
 use crate::call::{Call, Class, Incoming, Peer};
 use crate::faults::{Faults, HttpStatus, ReplacedAnswer, SoapFault, Spoil, Verdict};
@@ -105,7 +106,10 @@ impl CallPath {
         let seq = self.ledger.open(self.world.now(), &call, verdict.evaluations.clone());
         let record = Open::new(self.clone(), seq, call.class);
         let took_time = verdict.delay > Duration::ZERO || call.class == Class::Longpoll;
-        let outcome = self.carry_out(&call, parsed, &incoming, verdict, record).await;
+        let span =
+            tracing::info_span!("call", seq, server = call.server, operation = call.operation);
+        let carried_out = self.carry_out(&call, parsed, &incoming, verdict, record);
+        let outcome = carried_out.instrument(span).await;
         // If the call took time, the service may have stopped meanwhile.
         match outcome {
             Ok(_) if took_time && self.front.is_down(&self.world.lock()) => Err(Broken::Reset),
@@ -280,5 +284,62 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.close("abandoned");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use http_body_util::Empty;
+    use tower::Service as _;
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+    use crate::Sim;
+
+    /// Log lines in memory.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Log {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_line_of_a_handler_names_the_call_by_its_number_in_the_ledger() {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(log.clone())
+            .finish();
+        let _guard = tracing::subscriber::set_default(subscriber);
+        let sim = Sim::builder().start();
+        let mut cluster = sim.cluster().service("test");
+        for name in ["a", "b"] {
+            let request = http::Request::get(format!("/api/v1/nodes/{name}"));
+            cluster.call(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
+        }
+        let seq = sim.ledger().records()[1].seq;
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let line = text.lines().rfind(|line| line.contains("request refused")).unwrap();
+        let span = format!(r#"call{{seq={seq} server="cluster" operation="get nodes"}}"#);
+        assert!(line.contains(&span) && line.contains("/api/v1/nodes/b"), "{line}");
     }
 }

@@ -73,6 +73,9 @@ pub(crate) fn named(value: Value) -> Result<Value, DocumentError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
     use crate::faults::{check, warnings};
 
@@ -93,7 +96,11 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_catalogue_rule() {
-        let page = include_str!("../../../docs/supervisor.md");
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        if package.join("Cargo.toml.orig").exists() {
+            return; // An unpacked package: it contains no documents.
+        }
+        let page = fs::read_to_string(package.join("../docs/supervisor.md")).unwrap();
         for known in catalogue() {
             let row = format!("| `{}` | {} |", known.name(), known.about);
             assert!(page.contains(&row), "docs/supervisor.md lacks the row\n{row}");

@@ -1,9 +1,9 @@
 //! Effects of fired rules on the content of an answer, which the handler of the call carries out.
 //! The call path carries out delays, failures and compactions before or without the handler.
 
-use std::time::Duration;
-
+use kube_sim_api::WatchEffects;
 use sim_rules::MissingPaths;
+use sim_world::supervisor::OUTAGE;
 use sim_world::vcenter::{MoRef, VCenter};
 
 /// Changes that fired rules make to the content of an answer or to the kept history. The default
@@ -37,31 +37,6 @@ pub(crate) struct Effects {
     pub compact: Option<usize>,
 }
 
-/// Effects on a Kubernetes watch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WatchEffects {
-    /// True if the watch sends an ERROR event with code 410 at once and ends.
-    pub gone410: bool,
-    /// Number of events, without bookmarks, after which the watch sends an ERROR event with code
-    /// 410 and ends.
-    pub gone_after: Option<u64>,
-    /// True if the watch stays open until its timeout without any event or bookmark.
-    pub silent: bool,
-    /// True if the watch sends events, but no bookmarks.
-    pub no_bookmark: bool,
-    /// Number of events, without bookmarks, after which the watch ends.
-    pub close_after: Option<u64>,
-    /// True if the watch sends every event twice, except bookmarks and errors.
-    pub duplicate: bool,
-    /// Time by which the watch delays each event that happens after its beginning.
-    pub delay: Option<Duration>,
-    /// Time after which the watch ends, in place of the requested timeout.
-    pub lasts: Option<Duration>,
-    /// Number of events, without bookmarks, after which the watch sends nothing more. It then never
-    /// ends by itself.
-    pub hold_after: Option<u64>,
-}
-
 impl Effects {
     /// True if any effect is set except `missing_set` and `version_reset`, which only a vCenter can
     /// have.
@@ -74,9 +49,32 @@ impl Effects {
         *self != about_vcenter
     }
 
-    /// Maximum number of objects in a list; `None` for no limit.
-    pub(crate) fn shown_objects(&self) -> Option<usize> {
-        if self.empty_result { Some(0) } else { self.partial }
+    /// Effects that an API server carries out. The others are those of vCenters, and `compact`,
+    /// which takes effect before the server answers.
+    pub(crate) fn for_cluster(&self) -> kube_sim_api::Effects {
+        let Self {
+            empty_result,
+            hidden,
+            missing_set: _,
+            version_reset: _,
+            watch,
+            partial,
+            stale,
+            read_stale,
+            continue_expired,
+            conversion_down,
+            compact: _,
+        } = self;
+        kube_sim_api::Effects {
+            empty_result: *empty_result,
+            hidden: hidden.clone(),
+            watch: watch.clone(),
+            partial: *partial,
+            stale: *stale,
+            read_stale: *read_stale,
+            continue_expired: *continue_expired,
+            conversion_outage: conversion_down.then_some(OUTAGE),
+        }
     }
 
     /// True if a rule hides the object with this name or managed object id.

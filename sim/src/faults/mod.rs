@@ -47,18 +47,16 @@ mod check;
 mod effects;
 mod engine;
 mod face;
-mod guard;
 mod warnings;
 
 pub(crate) use catalogue::named;
 pub use catalogue::{Known, catalogue, known};
 pub use check::check;
 pub(crate) use check::wrong_class;
-pub(crate) use effects::{Effects, WatchEffects};
+pub(crate) use effects::Effects;
 pub(crate) use engine::Addition;
 pub use engine::{ActiveRule, Evaluation, Faults, RuleError, needs_cluster_handler};
 pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict, matches_operation};
-pub use guard::RuleGuard;
 pub use sim_rules::{
     Action, Between, Client, Denial, Effect, HttpStatus, KubeCause, KubeStatus, Matcher,
     MissingPaths, Nth, Ops, Resource, Rule, SoapFault, Spoil, Throttle, When,

@@ -29,7 +29,7 @@ use sim_world::Time;
 
 use crate::Call;
 use crate::faults::Evaluation;
-use crate::signal::{Changes, Signal};
+use kube_sim_api::{Changes, Signal};
 use spill::Spill;
 
 /// Interval between searches for calls that are still open.

@@ -9,6 +9,7 @@ mod endpoints;
 mod framing;
 mod gate;
 mod heads;
+mod hosts;
 mod open;
 mod options;
 

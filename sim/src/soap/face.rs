@@ -10,7 +10,7 @@ use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::faults::Effects;
 use crate::handle::Locked;
 use crate::ledger;
-use crate::vim::{self, Failure, Node, Step, Vim, VimFault};
+use crate::vim::{self, Failure, Node, Step, Subject, Vim, VimFault};
 use crate::{Reply, WorldHandle, can_be_stale};
 
 const XML: &str = "text/xml; charset=utf-8";
@@ -75,9 +75,10 @@ impl SoapFace {
             }
             Err(_) => ("malformed".to_owned(), Class::Read, Target::default(), String::new()),
             Ok(request) => {
-                let class = class_of(&request.operation);
-                let detail = vim::detail(&request.operation, &request.arguments);
-                (request.operation.clone(), class, self.target(world, request), detail)
+                let Request { operation, arguments, .. } = request;
+                let detail = operation.detail().text(arguments);
+                let name = operation.name().to_owned();
+                (name, operation.class(), self.target(world, request), detail)
             }
         };
         let user = parsed.token.as_ref().and_then(|token| {
@@ -129,7 +130,7 @@ impl SoapFace {
         };
         let (mut reply, set_cookie) = match result {
             Ok(answer) => {
-                let body = response(&request.operation, answer.result.as_ref());
+                let body = response(request.operation.name(), answer.result.as_ref());
                 let objects = answer.result.as_ref().map_or(0, vim::count_objects);
                 (
                     Reply::new(StatusCode::OK, XML, body).with_objects(objects),
@@ -185,7 +186,7 @@ impl SoapFace {
         let caller = vim::Caller { token: &token, user_agent };
         let this = (request.this.0.as_str(), request.this.1.as_str());
         let (operation, arguments) = (&request.operation, &request.arguments);
-        let past = effects.read_stale.filter(|_| can_be_stale(Face::Soap, operation));
+        let past = effects.read_stale.filter(|_| can_be_stale(Face::Soap, operation.name()));
         let step = match past.map(|n| self.world.before(&world, &self.vcenter, n)) {
             Some(past) => {
                 self.vim.call(&mut past.lock(), &caller, operation, this, arguments, effects)
@@ -225,11 +226,9 @@ impl SoapFace {
     fn target(&self, world: &World, request: &Request) -> Target {
         let (kind, id) = &request.this;
         let arguments = &request.arguments;
-        let id = match request.operation.as_str() {
-            // Rules and readers of the ledger need the object that the call reads, not the
-            // collector that reads it.
-            "RetrievePropertiesEx" | "RetrieveProperties" => start_object(arguments).or(Some(id)),
-            _ => Some(id),
+        let id = match request.operation.subject() {
+            Subject::This => Some(id),
+            Subject::StartObject => start_object(arguments).or(Some(id)),
         };
         let moref = id.and_then(|id| MoRef::parse(id));
         let uuid = arguments.text_of("uuid").map(str::to_owned);
@@ -297,23 +296,6 @@ impl Drop for Served<'_> {
     fn drop(&mut self) {
         let ended = VcRequest::CallEnded { token: self.token.to_owned() };
         let _ = self.world.request(self.vcenter, ended);
-    }
-}
-
-fn class_of(operation: &str) -> Class {
-    match operation {
-        "Login" | "Logout" | "CloneSession" | "TerminateSession" => Class::Login,
-        "WaitForUpdatesEx" | "WaitForUpdates" => Class::Longpoll,
-        _ if operation.ends_with("_Task") => Class::Task,
-        "ShutdownGuest" | "RebootGuest" | "StandbyGuest" => Class::Write,
-        _ if operation.starts_with("Create")
-            || operation.starts_with("Destroy")
-            || operation.starts_with("Modify")
-            || operation.starts_with("Reset") =>
-        {
-            Class::Write
-        }
-        _ => Class::Read,
     }
 }
 

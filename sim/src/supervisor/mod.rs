@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use sim_world::objects::{Command, GroupResource, Key};
 
 use crate::control::Control;
-use crate::kubeapi::{Access, Identity, Tokens};
 use crate::server::Server;
 pub(crate) use credentials::ProviderCredentials;
 pub use credentials::SupervisorError;
+use kube_sim_api::{Access, Identity, Tokens};
 pub use mounts::{credentials, owner_ref};
 
 /// The Supervisor's name in the ledger and in rules.

@@ -8,6 +8,7 @@ use sim_world::{Outcome, VcRequest, World};
 
 use super::fault::VimFault;
 use super::node::Node;
+use super::operation::Operation as Op;
 use super::operations::{Caller, Failure, Vim};
 use super::properties::Reader;
 use super::sessions::SessionObjects;
@@ -24,16 +25,17 @@ impl Vim {
         &self,
         world: &Locked<'_>,
         caller: &Caller<'_>,
-        operation: &str,
+        operation: Option<Op>,
         (claimed, id): (&str, &str),
         arguments: &Node,
     ) -> Result<(), Failure> {
-        let anonymous =
-            matches!(operation, "RetrieveServiceContent" | "Login" | "Logout" | "CloneSession")
-                || (operation == "Fetch"
-                    && id == "ServiceInstance"
-                    && matches!(arguments.text_of("prop"), Some("content" | "capability")))
-                || is_anonymous_read(operation, arguments);
+        let anonymous = matches!(
+            operation,
+            Some(Op::RetrieveServiceContent | Op::Login | Op::Logout | Op::CloneSession)
+        ) || (operation == Some(Op::Fetch)
+            && id == "ServiceInstance"
+            && matches!(arguments.text_of("prop"), Some("content" | "capability")))
+            || is_anonymous_read(operation, arguments);
         let vc = self.vc(world);
         let session = vc.logins.session(SessionService::Soap, caller.token);
         let Some(user) = session.and_then(|session| session.user.as_deref()) else {
@@ -131,8 +133,8 @@ impl Vim {
 
 /// True if the operation reads only properties that anonymous callers may read, such as
 /// `SessionManager.currentSession`.
-fn is_anonymous_read(operation: &str, arguments: &Node) -> bool {
-    let reads = matches!(operation, "RetrievePropertiesEx" | "RetrieveProperties");
+fn is_anonymous_read(operation: Option<Op>, arguments: &Node) -> bool {
+    let reads = matches!(operation, Some(Op::RetrievePropertiesEx | Op::RetrieveProperties));
     let open = |kind: &str, path: &str| match kind {
         "ServiceInstance" => matches!(path, "content" | "capability"),
         "SessionManager" => {

@@ -5,30 +5,46 @@ use std::fmt::Write;
 use super::node::Node;
 use super::value::Value;
 
-/// Returns the summary of a request: user of a login, types and paths of a retrieval or filter,
-/// version of a wait, key of a search other than `FindChild`, number of objects for a list view.
-/// Empty for other operations.
-pub(crate) fn detail(operation: &str, arguments: &Node) -> String {
-    let text = |name: &str| arguments.text_of(name).unwrap_or_default();
-    match operation {
-        "Login" => format!("user {}", text("userName")),
-        "RetrievePropertiesEx" | "RetrieveProperties" => {
-            arguments.all("specSet").map(spec).collect::<Vec<_>>().join("; ")
+/// Part of the arguments of a call that the ledger keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// No part.
+    Nothing,
+    /// User of a login.
+    User,
+    /// Types, property paths and start objects of a retrieval.
+    Specs,
+    /// Types, property paths and start objects of a filter.
+    Spec,
+    /// Version after which a wait begins.
+    Version,
+    /// Text of the argument with this name, the key of a search.
+    Argument(&'static str),
+    /// Numbers of added and removed objects of a list view.
+    Changes,
+    /// Number of objects of a list view.
+    Objects,
+}
+
+impl Detail {
+    /// Returns the part of `arguments` as text; empty if they lack it.
+    pub(crate) fn text(self, arguments: &Node) -> String {
+        let argument = |name: &str| arguments.text_of(name).unwrap_or_default();
+        match self {
+            Self::Nothing => String::new(),
+            Self::User => format!("user {}", argument("userName")),
+            Self::Specs => arguments.all("specSet").map(spec).collect::<Vec<_>>().join("; "),
+            Self::Spec => arguments.child("spec").map(spec).unwrap_or_default(),
+            Self::Version => match argument("version") {
+                "" => "from the beginning".to_owned(),
+                version => format!("after {}", version.rsplit('-').next().unwrap_or_default()),
+            },
+            Self::Argument(name) => argument(name).to_owned(),
+            Self::Changes => {
+                format!("+{} -{}", arguments.all("add").count(), arguments.all("remove").count())
+            }
+            Self::Objects => format!("{} objects", arguments.all("obj").count()),
         }
-        "CreateFilter" => arguments.child("spec").map(spec).unwrap_or_default(),
-        "WaitForUpdatesEx" | "WaitForUpdates" => match text("version") {
-            "" => "from the beginning".to_owned(),
-            version => format!("after {}", version.rsplit('-').next().unwrap_or_default()),
-        },
-        "FindByUuid" | "FindAllByUuid" => text("uuid").to_owned(),
-        "FindByDnsName" | "FindAllByDnsName" => text("dnsName").to_owned(),
-        "FindByIp" | "FindAllByIp" => text("ip").to_owned(),
-        "FindByInventoryPath" => text("inventoryPath").to_owned(),
-        "ModifyListView" => {
-            format!("+{} -{}", arguments.all("add").count(), arguments.all("remove").count())
-        }
-        "CreateListView" | "ResetListView" => format!("{} objects", arguments.all("obj").count()),
-        _ => String::new(),
     }
 }
 

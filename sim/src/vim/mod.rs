@@ -24,10 +24,10 @@ mod value;
 mod views;
 mod waiting;
 
-pub(crate) use detail::{count_objects, detail};
+pub(crate) use detail::count_objects;
 pub(crate) use fault::VimFault;
 pub(crate) use node::Node;
-pub(crate) use operation::Operation;
+pub(crate) use operation::{Operation, Requested, Subject};
 pub(crate) use operations::{Answer, Caller, Failure, Step, Vim};
 pub(crate) use types::{FAULTS, fault_class};
 pub(crate) use value::{Field, Object, Reference, Value};

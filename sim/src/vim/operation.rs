@@ -1,73 +1,171 @@
-//! Operations of vim25 that the simulated vCenter supports. It refuses all others: with
-//! `NotSupported`, if the caller is logged in and the object exists.
+//! Operations of vim25 that the simulated vCenter supports, and for each the parts of a request that
+//! the ledger and the fault rules need. The vCenter refuses all others: with `NotSupported`, if the
+//! caller is logged in and the object exists.
 
-use crate::names::named;
+use super::detail::Detail::{
+    self, Argument, Changes, Nothing, Objects, Spec, Specs, User, Version,
+};
+use crate::Class;
 
-named! {
-    /// An operation of vim25 that the vCenter supports. The vCenter refuses every other operation.
-    /// The ledger records the refused calls too.
-    ///
-    /// Clients are known to need some of the refused operations: cloning, registering, templates
-    /// and folders (`CloneVM_Task`, `MigrateVM_Task`, `RegisterVM_Task`, `UnregisterVM`,
-    /// `MarkAsTemplate`, `MoveIntoFolder_Task`, …), all operations that build or change hosts,
-    /// clusters, pools and switches, `SearchDatastoreSubFolders_Task`, `CancelTask`, and custom
-    /// fields.
-    pub(crate) enum Operation {
-        RetrieveServiceContent = "RetrieveServiceContent",
-        CurrentTime = "CurrentTime",
-        Login = "Login",
-        Logout = "Logout",
-        AcquireCloneTicket = "AcquireCloneTicket",
-        CloneSession = "CloneSession",
-        SessionIsActive = "SessionIsActive",
-        TerminateSession = "TerminateSession",
-        Fetch = "Fetch",
-        RetrievePropertiesEx = "RetrievePropertiesEx",
-        RetrieveProperties = "RetrieveProperties",
-        ContinueRetrieve = "ContinueRetrievePropertiesEx",
-        CancelRetrieve = "CancelRetrievePropertiesEx",
-        CreateCollector = "CreatePropertyCollector",
-        DestroyCollector = "DestroyPropertyCollector",
-        CreateFilter = "CreateFilter",
-        DestroyFilter = "DestroyPropertyFilter",
-        WaitForUpdatesEx = "WaitForUpdatesEx",
-        WaitForUpdates = "WaitForUpdates",
-        CheckForUpdates = "CheckForUpdates",
-        CancelWait = "CancelWaitForUpdates",
-        CreateContainerView = "CreateContainerView",
-        CreateListView = "CreateListView",
-        ModifyListView = "ModifyListView",
-        ResetListView = "ResetListView",
-        DestroyView = "DestroyView",
-        FindByUuid = "FindByUuid",
-        FindAllByUuid = "FindAllByUuid",
-        FindByDnsName = "FindByDnsName",
-        FindAllByDnsName = "FindAllByDnsName",
-        FindByIp = "FindByIp",
-        FindAllByIp = "FindAllByIp",
-        FindByInventoryPath = "FindByInventoryPath",
-        FindChild = "FindChild",
-        PowerOn = "PowerOnVM_Task",
-        PowerOff = "PowerOffVM_Task",
-        Suspend = "SuspendVM_Task",
-        Reset = "ResetVM_Task",
-        Create = "CreateVM_Task",
-        Reconfigure = "ReconfigVM_Task",
-        Relocate = "RelocateVM_Task",
-        Rename = "Rename_Task",
-        Destroy = "Destroy_Task",
-        /// Lists the directories of machines in a datastore, or the configuration file and the
-        /// disk file in one of them.
-        SearchDatastore = "SearchDatastore_Task",
-        ShutdownGuest = "ShutdownGuest",
-        RebootGuest = "RebootGuest",
-        StandbyGuest = "StandbyGuest",
-    }
+/// Object that a call refers to, for rules and for readers of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// The object whose operation the client calls.
+    This,
+    /// The start object of the first `specSet`, if that spec has exactly one: the object that the
+    /// call reads. Else the object whose operation the client calls, which is a collector.
+    StartObject,
 }
 
-impl Operation {
-    /// Returns the operation of this name, if the vCenter supports it.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|operation| operation.name() == name)
+use Subject::{StartObject, This};
+
+/// Declares [`Operation`] from a table with one row per operation: variant, name on the wire, class,
+/// subject, and detail in the ledger.
+macro_rules! operations {
+    ($($(#[$meta:meta])* $variant:ident = $name:literal, $class:ident, $subject:ident, $detail:expr;)*) => {
+        /// An operation of vim25 that the vCenter supports. The vCenter refuses every other
+        /// operation. The ledger records the refused calls too.
+        ///
+        /// Clients are known to need some of the refused operations: cloning, registering,
+        /// templates and folders (`CloneVM_Task`, `MigrateVM_Task`, `RegisterVM_Task`,
+        /// `UnregisterVM`, `MarkAsTemplate`, `MoveIntoFolder_Task`, …), all operations that build or
+        /// change hosts, clusters, pools and switches, `SearchDatastoreSubFolders_Task`,
+        /// `CancelTask`, and custom fields.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Operation { $($(#[$meta])* $variant,)* }
+
+        impl Operation {
+            /// All operations.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Name on the wire, in rules and in the ledger.
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Kind of work.
+            const fn class(self) -> Class {
+                match self { $(Self::$variant => Class::$class,)* }
+            }
+
+            /// Object that a call refers to.
+            const fn subject(self) -> Subject {
+                match self { $(Self::$variant => $subject,)* }
+            }
+
+            /// Part of the arguments that the ledger keeps.
+            const fn detail(self) -> Detail {
+                match self { $(Self::$variant => $detail,)* }
+            }
+        }
+    };
+}
+
+operations! {
+    RetrieveServiceContent = "RetrieveServiceContent", Read, This, Nothing;
+    CurrentTime = "CurrentTime", Read, This, Nothing;
+    Login = "Login", Login, This, User;
+    Logout = "Logout", Login, This, Nothing;
+    AcquireCloneTicket = "AcquireCloneTicket", Read, This, Nothing;
+    CloneSession = "CloneSession", Login, This, Nothing;
+    SessionIsActive = "SessionIsActive", Read, This, Nothing;
+    TerminateSession = "TerminateSession", Login, This, Nothing;
+    Fetch = "Fetch", Read, This, Nothing;
+    RetrievePropertiesEx = "RetrievePropertiesEx", Read, StartObject, Specs;
+    RetrieveProperties = "RetrieveProperties", Read, StartObject, Specs;
+    ContinueRetrieve = "ContinueRetrievePropertiesEx", Read, This, Nothing;
+    CancelRetrieve = "CancelRetrievePropertiesEx", Read, This, Nothing;
+    CreateCollector = "CreatePropertyCollector", Write, This, Nothing;
+    DestroyCollector = "DestroyPropertyCollector", Write, This, Nothing;
+    CreateFilter = "CreateFilter", Write, This, Spec;
+    DestroyFilter = "DestroyPropertyFilter", Write, This, Nothing;
+    WaitForUpdatesEx = "WaitForUpdatesEx", Longpoll, This, Version;
+    WaitForUpdates = "WaitForUpdates", Longpoll, This, Version;
+    CheckForUpdates = "CheckForUpdates", Read, This, Nothing;
+    CancelWait = "CancelWaitForUpdates", Read, This, Nothing;
+    CreateContainerView = "CreateContainerView", Write, This, Nothing;
+    CreateListView = "CreateListView", Write, This, Objects;
+    ModifyListView = "ModifyListView", Write, This, Changes;
+    ResetListView = "ResetListView", Write, This, Objects;
+    DestroyView = "DestroyView", Write, This, Nothing;
+    FindByUuid = "FindByUuid", Read, This, Argument("uuid");
+    FindAllByUuid = "FindAllByUuid", Read, This, Argument("uuid");
+    FindByDnsName = "FindByDnsName", Read, This, Argument("dnsName");
+    FindAllByDnsName = "FindAllByDnsName", Read, This, Argument("dnsName");
+    FindByIp = "FindByIp", Read, This, Argument("ip");
+    FindAllByIp = "FindAllByIp", Read, This, Argument("ip");
+    FindByInventoryPath = "FindByInventoryPath", Read, This, Argument("inventoryPath");
+    FindChild = "FindChild", Read, This, Nothing;
+    PowerOn = "PowerOnVM_Task", Task, This, Nothing;
+    PowerOff = "PowerOffVM_Task", Task, This, Nothing;
+    Suspend = "SuspendVM_Task", Task, This, Nothing;
+    Reset = "ResetVM_Task", Task, This, Nothing;
+    Create = "CreateVM_Task", Task, This, Nothing;
+    Reconfigure = "ReconfigVM_Task", Task, This, Nothing;
+    Relocate = "RelocateVM_Task", Task, This, Nothing;
+    Rename = "Rename_Task", Task, This, Nothing;
+    Destroy = "Destroy_Task", Task, This, Nothing;
+    /// Lists the directories of machines in a datastore, or the configuration file and the disk
+    /// file in one of them.
+    SearchDatastore = "SearchDatastore_Task", Task, This, Nothing;
+    ShutdownGuest = "ShutdownGuest", Write, This, Nothing;
+    RebootGuest = "RebootGuest", Write, This, Nothing;
+    StandbyGuest = "StandbyGuest", Write, This, Nothing;
+}
+
+/// Operation that a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Requested {
+    /// An operation that the vCenter supports.
+    Supported(Operation),
+    /// Name of any other operation.
+    Other(String),
+}
+
+impl Requested {
+    /// Returns the operation of this name.
+    pub(crate) fn parse(name: &str) -> Self {
+        let found = Operation::ALL.iter().copied().find(|operation| operation.name() == name);
+        found.map_or_else(|| Self::Other(name.to_owned()), Self::Supported)
+    }
+
+    /// The operation, if the vCenter supports it.
+    pub(crate) fn supported(&self) -> Option<Operation> {
+        match self {
+            Self::Supported(operation) => Some(*operation),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Name on the wire, in rules and in the ledger.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Supported(operation) => operation.name(),
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Kind of work. The name of an unsupported operation indicates the kind: `CloneVM_Task` is a
+    /// task, `CreateFolder` a write.
+    pub(crate) fn class(&self) -> Class {
+        match self {
+            Self::Supported(operation) => operation.class(),
+            Self::Other(name) if name.ends_with("_Task") => Class::Task,
+            Self::Other(name) => {
+                let begins = |verb: &&str| name.starts_with(verb);
+                let writes = ["Create", "Destroy", "Modify", "Reset"].iter().any(begins);
+                if writes { Class::Write } else { Class::Read }
+            }
+        }
+    }
+
+    /// Object that a call refers to.
+    pub(crate) fn subject(&self) -> Subject {
+        self.supported().map_or(This, Operation::subject)
+    }
+
+    /// Part of the arguments that the ledger keeps.
+    pub(crate) fn detail(&self) -> Detail {
+        self.supported().map_or(Nothing, Operation::detail)
     }
 }

@@ -13,14 +13,14 @@ use super::content;
 use super::fault::VimFault;
 use super::logins::Tickets;
 use super::node::Node;
-use super::operation::Operation as Op;
+use super::operation::{Operation as Op, Requested};
 use super::sessions::SessionObjects;
 use super::value::Value;
 use super::waiting::{Wait, WaitStart};
 use crate::WorldHandle;
 use crate::faults::Effects;
 use crate::handle::Locked;
-use crate::signal::Signal;
+use kube_sim_api::Signal;
 
 /// The vim25 service of one vCenter, independent of SOAP.
 #[derive(Debug)]
@@ -104,17 +104,16 @@ impl Vim {
         &self,
         world: &mut Locked<'_>,
         caller: &Caller<'_>,
-        operation: &str,
+        operation: &Requested,
         this: (&str, &str),
         arguments: &Node,
         effects: &Effects,
     ) -> Result<Step, Failure> {
         self.prune(world);
-        self.authorize(world, caller, operation, this, arguments)?;
-        match Op::parse(operation) {
-            Some(Op::WaitForUpdatesEx | Op::WaitForUpdates | Op::CheckForUpdates) => {
-                let begun =
-                    self.begin_wait(world, caller, operation, this.1, arguments, effects)?;
+        self.authorize(world, caller, operation.supported(), this, arguments)?;
+        match operation.supported() {
+            Some(wait @ (Op::WaitForUpdatesEx | Op::WaitForUpdates | Op::CheckForUpdates)) => {
+                let begun = self.begin_wait(world, caller, wait, this.1, arguments, effects)?;
                 Ok(match begun {
                     WaitStart::Over(reply) => Step::Done(reply.into()),
                     WaitStart::Goes(wait) => Step::Waits(wait),
@@ -125,6 +124,7 @@ impl Vim {
                 answer.map(Step::Done)
             }
             None => {
+                let operation = operation.name();
                 tracing::debug!(operation, "unsupported operation; answering with NotSupported");
                 Err(VimFault::not_supported(this.0, operation).into())
             }

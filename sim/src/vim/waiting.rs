@@ -16,7 +16,7 @@ use super::value::{Reference, Value};
 use super::views::View;
 use crate::faults::Effects;
 use crate::handle::Locked;
-use crate::signal::Changes;
+use kube_sim_api::Changes;
 
 /// Maximum duration of a wait if the client sets no limit (30 min of tokio's clock).
 const POLICY_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -173,12 +173,12 @@ impl Vim {
         &self,
         world: &Locked<'_>,
         caller: &Caller<'_>,
-        operation: &str,
+        operation: Op,
         this: &str,
         arguments: &Node,
         effects: &Effects,
     ) -> Result<WaitStart, VimFault> {
-        let options = arguments.child("options").filter(|_| operation == "WaitForUpdatesEx");
+        let options = arguments.child("options").filter(|_| operation == Op::WaitForUpdatesEx);
         let (limit, max_updates) = limits(operation, options)?;
         let version = arguments.text_of("version").unwrap_or_default();
         let number = self.with_owned(world, caller, |owned, _| {
@@ -264,11 +264,11 @@ impl Vim {
 
 /// Returns the maximum duration of a wait and the maximum number of object updates in its reply;
 /// `None` for the collector's default.
-fn limits(operation: &str, options: Option<&Node>) -> Result<(Duration, Option<usize>), VimFault> {
-    if operation == "CheckForUpdates" {
+fn limits(operation: Op, options: Option<&Node>) -> Result<(Duration, Option<usize>), VimFault> {
+    if operation == Op::CheckForUpdates {
         return Ok((Duration::ZERO, Some(usize::MAX)));
     }
-    if operation == "WaitForUpdates" {
+    if operation == Op::WaitForUpdates {
         return Ok((POLICY_LIMIT, Some(usize::MAX)));
     }
     let Some(options) = options else { return Ok((POLICY_LIMIT, None)) };

@@ -51,3 +51,8 @@ pub use world::{Clock, Machine, Node, World};
 pub use sim_rules as rules;
 /// The crate testcontainers, for tests that customize a request before they start the container.
 pub use testcontainers;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

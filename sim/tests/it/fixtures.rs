@@ -27,7 +27,7 @@ struct Recorded {
 }
 
 fn folder(client: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/wire").join(client)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire").join(client)
 }
 
 fn recorded(client: &str) -> Vec<Recorded> {

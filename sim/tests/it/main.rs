@@ -13,6 +13,7 @@ mod locks;
 mod malformed;
 mod release;
 mod rules;
+mod second_login;
 mod selection;
 mod snapshots;
 mod stale;

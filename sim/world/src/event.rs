@@ -4,24 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::completion::{Completion, Step};
-use crate::reactions::{Held, Kubelet, Reaction};
+use crate::control_plane::ControlPlane;
+use crate::reactions::{Completion, Held, Kubelet, Reaction, Step};
 use crate::supervisor::{Operator, Supervisor};
 use crate::vcenter::{LoginEvent, MoRef, VCenter, VcEvent, VcFault};
 use crate::{Time, objects};
-
-/// A Kubernetes API server of the world.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum ControlPlane {
-    /// The API server of the workload cluster, which has the Nodes that a provider manages.
-    #[default]
-    Workload,
-    /// The API server of the Supervisor, which has the VirtualMachine objects.
-    Supervisor,
-}
 
 /// A change of the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

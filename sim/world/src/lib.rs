@@ -38,25 +38,24 @@ pub mod vcenter;
 
 mod act;
 mod command;
-mod completion;
+mod control_plane;
 mod event;
-mod invariants;
-mod log;
 mod reactions;
 mod state;
 mod topology;
-mod vmoperator;
 mod world;
 
 pub use command::{Command, Grant, Named, TagName, VcRequest};
-pub use completion::{Completion, Step, Timing};
-pub use event::{Applied, ControlPlane, Event, Fault, Outcome};
+pub use control_plane::ControlPlane;
+pub use event::{Applied, Event, Fault, Outcome};
 pub use kube_sim_store::{self as objects, Ids, Time};
-pub use log::{Log, Retain};
-pub use reactions::{Held, Kubelet, Reaction};
+pub use reactions::{Completion, Held, Kubelet, Reaction, Step, Timing};
 pub use state::State;
-pub use topology::{
-    ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, SupervisorTopology, Topology,
-    ZONE_CATEGORY,
-};
-pub use world::World;
+pub use supervisor::SupervisorTopology;
+pub use topology::{ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, Topology, ZONE_CATEGORY};
+pub use world::{Log, Retain, World};
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -6,9 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::completion::Timing;
-use crate::event::{ControlPlane, Event};
-use crate::reactions::{Held, Kubelet, Reaction};
+use crate::control_plane::ControlPlane;
+use crate::event::Event;
+use crate::reactions::{Held, Kubelet, Reaction, Timing};
 use crate::supervisor::Supervisor;
 use crate::vcenter::{MoRef, VCenter};
 use crate::{Ids, Time, objects};

@@ -6,9 +6,8 @@
 
 use sim::world::Command;
 
-use crate::backend::Backend;
 use crate::cost::phases::{self, machine, s, world};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Backend, Scenario};
 
 /// Number of nodes that are NotReady in the phase `not-ready`.
 pub const NOT_READY: u32 = phases::NOT_READY;

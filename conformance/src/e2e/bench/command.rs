@@ -12,15 +12,15 @@ use super::in_cluster::{Play, Played};
 use super::plan::Plan;
 use super::report::{self, Column};
 use super::virtual_time;
-use crate::backend::Backend;
 use crate::cost::CountedMode;
-use crate::e2e::cluster::{Cluster, Machine};
-use crate::e2e::deploy::{self, Deployment};
+use crate::e2e::engine;
 use crate::e2e::interrupt::guarded;
-use crate::e2e::lab::{LabRecord, LabSpec};
-use crate::e2e::peer::{Peer, peer};
-use crate::e2e::simulator::Simulator;
-use crate::e2e::{engine, kubelet};
+use crate::e2e::lab::cluster::{Cluster, Machine};
+use crate::e2e::lab::deploy::{self, Deployment};
+use crate::e2e::lab::peer::{Peer, peer};
+use crate::e2e::lab::simulator::Simulator;
+use crate::e2e::lab::{LabRecord, LabSpec, kubelet};
+use crate::scenario::Backend;
 
 /// Options of the benchmark: fleets, providers and output.
 #[derive(Args, Clone, Debug)]
@@ -114,31 +114,7 @@ async fn count(
     made: &LabRecord,
 ) -> anyhow::Result<Vec<Column>> {
     let machines = cluster.machines().await?;
-    let ours = |it: &CountedMode| Provider {
-        name: it.word(),
-        backend: it.backend(),
-        subject: Some(*it),
-        deployment: Deployment {
-            image: made.provider_image.clone(),
-            flags: vec![format!("--instances-mode={}", it.instances())],
-            second: true,
-            program: None,
-        },
-    };
-    let usual = match made.backend {
-        Backend::VCenter => [CountedMode::Vcenter],
-        Backend::Supervisor => [CountedMode::SupervisorWatch],
-    };
-    let is_asked = !bench.columns.is_empty() || !bench.peers.is_empty();
-    let subjects: &[CountedMode] = if is_asked { &bench.columns } else { &usual };
-    let mut providers: Vec<Provider> = subjects.iter().map(ours).collect();
-    for peer in &bench.peers {
-        let (program, image) = (peer.program, peer.image(cluster).await?);
-        let deployment =
-            Deployment { image, flags: Vec::new(), second: true, program: Some(program) };
-        let (name, backend) = (program.name(), program.backend());
-        providers.push(Provider { name, backend, subject: None, deployment });
-    }
+    let providers = providers(bench, cluster, made).await?;
     let mut columns = Vec::new();
     for provider in &providers {
         let mut column = Column::of(provider.name);
@@ -173,6 +149,41 @@ async fn count(
         columns.push(column);
     }
     Ok(columns)
+}
+
+/// Returns the providers to count: our provider in each mode that the options name, else in the
+/// usual mode unless they name peers, and then the peers.
+async fn providers(
+    bench: &BenchOptions,
+    cluster: &Cluster,
+    made: &LabRecord,
+) -> anyhow::Result<Vec<Provider>> {
+    let ours = |it: &CountedMode| Provider {
+        name: it.word(),
+        backend: it.backend(),
+        subject: Some(*it),
+        deployment: Deployment {
+            image: made.provider_image.clone(),
+            flags: vec![format!("--instances-mode={}", it.instances())],
+            second: true,
+            program: None,
+        },
+    };
+    let usual = match made.backend {
+        Backend::VCenter => [CountedMode::Vcenter],
+        Backend::Supervisor => [CountedMode::SupervisorWatch],
+    };
+    let is_asked = !bench.columns.is_empty() || !bench.peers.is_empty();
+    let subjects: &[CountedMode] = if is_asked { &bench.columns } else { &usual };
+    let mut providers: Vec<Provider> = subjects.iter().map(ours).collect();
+    for peer in &bench.peers {
+        let (program, image) = (peer.program, peer.image(cluster).await?);
+        let deployment =
+            Deployment { image, flags: Vec::new(), second: true, program: Some(program) };
+        let (name, backend) = (program.name(), program.backend());
+        providers.push(Provider { name, backend, subject: None, deployment });
+    }
+    Ok(providers)
 }
 
 /// A provider whose calls are counted.

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::plan::Plan;
-use crate::e2e::cluster::Cluster;
-use crate::e2e::kubelet::{self, FLEET};
+use crate::e2e::lab::cluster::Cluster;
+use crate::e2e::lab::kubelet::{self, FLEET};
 use crate::judge::{NodeFacts, facts};
 
 /// Interval at which each lease is renewed; a Node is NotReady after 50 s without renewal.

@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::fleet::{self, Fleet};
 use super::plan::{FIRST, Phase, Plan, SERVICE_START};
 use super::virtual_time::restart;
-use crate::e2e::cluster::{Cluster, Machine};
-use crate::e2e::deploy::{self, Deployment};
-use crate::e2e::kubelet;
-use crate::e2e::simulator::{Simulator, addresses_of};
+use crate::e2e::lab::cluster::{Cluster, Machine};
+use crate::e2e::lab::deploy::{self, Deployment};
+use crate::e2e::lab::kubelet;
+use crate::e2e::lab::simulator::{Simulator, addresses_of};
 use crate::e2e::tally::{Audited, Since, Tally};
 use crate::e2e::until;
 

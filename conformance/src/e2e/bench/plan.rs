@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sim_world::Topology;
 
-use crate::e2e::simulator::ZONES;
+use crate::e2e::lab::simulator::ZONES;
 
 /// A phase of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

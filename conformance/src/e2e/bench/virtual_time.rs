@@ -9,12 +9,11 @@ use sim::faults::Rule;
 use sim_world::{Command, Completion, ControlPlane, Nodes, Step};
 
 use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, SERVICE_START, WORKERS};
-use crate::backend::Backend;
 use crate::cost::CountedMode;
-use crate::e2e::simulator::addresses_of;
+use crate::e2e::lab::simulator::addresses_of;
 use crate::e2e::tally::Tally;
 use crate::lab::{Stage, run};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Backend, Scenario};
 
 /// Plays all phases in virtual time and returns the calls by phase.
 pub(super) fn tallies(subject: CountedMode, plan: &Plan) -> BTreeMap<&'static str, Tally> {

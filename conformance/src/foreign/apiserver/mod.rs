@@ -62,7 +62,7 @@ impl ApiServer {
     /// Returns the name of this API server in reports.
     pub(super) fn environment(self) -> String {
         match self {
-            Self::Builtin => crate::report::FAKE.to_owned(),
+            Self::Builtin => crate::suite::report::FAKE.to_owned(),
             Self::Real => format!("kube-apiserver {VERSION}"),
         }
     }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 
-use crate::foreign::launch::Launcher;
+use crate::foreign::host::launch::Launcher;
 
 /// Timeout of a call that is not long-running.
 const LONGEST: Duration = Duration::from_secs(90);

@@ -23,9 +23,9 @@ use anyhow::Context as _;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::launch::Launcher;
+use super::host::launch::Launcher;
+use super::host::remote::{self, LABEL, Start, WHERE};
 use super::manifest::Container;
-use super::remote::{self, LABEL, Start, WHERE};
 use files::Files;
 use kubectl::Kubectl;
 pub(super) use pod::{Pod, SimHandles};

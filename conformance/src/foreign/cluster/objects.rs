@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::files::{Files, Mount, MountContent};
+use crate::foreign::host::remote::Start;
 use crate::foreign::manifest;
-use crate::foreign::remote::Start;
 
 /// Grace period of the pod in seconds. It is longer than the time after which this program kills a
 /// provider that does not stop, so that this program decides about the end.

@@ -1,8 +1,14 @@
 //! Environment of a provider's replicas in one run: a directory, the files of the manifest, and the
 //! sim's endpoints.
 
+pub(super) mod container;
+pub mod launch;
 mod listeners;
+mod namespace;
 mod port;
+mod process;
+mod processor_wait;
+pub(super) mod remote;
 mod values;
 
 use std::collections::BTreeMap;
@@ -11,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use futures::future::BoxFuture;
 use sim::ledger::Record;
 use sim::{Class, Endpoints, Sim};
 use tokio::process::Command;
@@ -18,17 +25,15 @@ use tokio_util::task::TaskTracker;
 
 use super::apiserver::{ApiServer, MirroredCluster, RealApiServer};
 use super::cluster::{Cluster, SimHandles};
-use super::container::{self, Engine};
-use super::launch::{self, Launcher};
+use super::manifest::template::Values;
 use super::manifest::{self, Driver, Manifest};
-use super::namespace;
-use super::process::{Logs, Process};
-use super::processor_wait::ProcessorWaits;
-use super::remote::{RemoteProvider, Start};
-use super::template::Values;
-use crate::lab::label;
+use crate::lab::{Logs, Process, Provider, Started, label};
 use crate::scenario::Scenario;
+use container::Engine;
+use launch::Launcher;
 use listeners::ReplicaListeners;
+use processor_wait::ProcessorWaits;
+use remote::{RemoteProvider, Start};
 use values::expand;
 
 /// Maximum number of ports with which a replica is started while other programs take its ports.
@@ -102,7 +107,7 @@ impl Setup {
 
 /// Environment of a provider's replicas in one run. Dropping it removes the directory.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(super) struct Host {
     setup: Arc<Setup>,
     directory: PathBuf,
     /// The sim's listeners for each replica, at least for one.
@@ -115,18 +120,6 @@ pub(crate) struct Host {
     waits: ProcessorWaits,
 }
 
-/// Result of the start of a replica.
-#[derive(Debug)]
-pub(crate) enum Started {
-    /// The replica has made its first call.
-    Called,
-    /// The replica runs but has not made its first call in time; the text names the call and the
-    /// timeout.
-    Silent(String),
-    /// The replica has ended before its first call.
-    Ended,
-}
-
 impl Host {
     /// Makes the directory `name` in the scratch folder, and opens the sim's listeners for `n`
     /// replicas, at least for one. If the set-up has a real API server, this server serves the
@@ -135,7 +128,7 @@ impl Host {
     /// # Errors
     /// Fails if the directory or a listener cannot be made, or if the real API server does not
     /// accept the objects of the world.
-    pub(crate) async fn new(
+    pub(super) async fn new(
         setup: Arc<Setup>,
         sim: &Sim,
         name: &str,
@@ -165,76 +158,13 @@ impl Host {
         self.waits.clone()
     }
 
-    /// True if the workload cluster runs on a real API server. A change on that server reaches the
-    /// world a moment later.
-    pub(crate) fn is_mirrored(&self) -> bool {
-        self.backed.is_some()
-    }
-
-    /// Returns the seconds of world time per second of the clock.
-    pub(crate) fn pace(&self) -> u32 {
-        self.pace
-    }
-
-    /// Returns the output of all replicas.
-    pub(crate) fn logs(&self) -> &Logs {
-        &self.logs
-    }
-
-    /// Returns the bearer tokens in the kubeconfigs of the replicas: for the workload cluster and,
-    /// if the world has one, for the Supervisor.
-    pub(crate) fn tokens(&self) -> Vec<String> {
-        // The listeners of all replicas accept the same tokens.
-        let endpoints = self.endpoints(0);
-        let configs = [Some(endpoints.kubeconfig()), endpoints.supervisor_kubeconfig()];
-        let read = |text: String| serde_saphyr::from_str::<serde_json::Value>(&text).ok();
-        let tokens = configs.into_iter().flatten().filter_map(read);
-        tokens
-            .filter_map(|config| config["users"][0]["user"]["token"].as_str().map(str::to_owned))
-            .collect()
-    }
-
-    /// Returns the host name under which a provider reaches the vCenter with this name: the IP
-    /// address of the listener.
-    pub(crate) fn server(&self, vcenter: &str) -> String {
-        self.endpoints(0).vcenters[vcenter].address.ip().to_string()
-    }
-
     /// Returns the sim's endpoints for a replica. `index` must be that of a replica of the
     /// scenario.
     fn endpoints(&self, index: usize) -> &Endpoints {
         &self.entrances[index].endpoints
     }
 
-    /// Starts a replica and waits until it has made its first call, has ended, or `ready.timeout`
-    /// of the manifest has passed. World time stands still meanwhile, because the load time of a
-    /// program is not judged. If the replicas elect a leader, a call for a lease counts as first
-    /// call too, because a standby makes no other calls.
-    ///
-    /// If the replica has ended and another program has taken the port of `$(port)`, starts the
-    /// replica again with another port, because the provider did not cause that end.
-    ///
-    /// # Errors
-    /// Fails if the scenario has no replica `index`, if the replica's files cannot be written, if a
-    /// real API server rejects an object of the world, or if the program, container or pod cannot
-    /// be started.
-    pub(crate) async fn start(
-        &self,
-        sim: &Sim,
-        scenario: &Scenario,
-        index: usize,
-    ) -> anyhow::Result<(Process, Started)> {
-        for _ in 1..MOST_PORTS {
-            let (process, said) = self.start_once(sim, scenario, index).await?;
-            let is_taken = process.endpoint().is_some_and(|it| !port::is_free(it.port()));
-            if !(is_taken && matches!(said, Started::Ended)) {
-                return Ok((process, said));
-            }
-        }
-        self.start_once(sim, scenario, index).await
-    }
-
-    /// Starts a replica as [`start`](Self::start) does, but only once.
+    /// Starts a replica as [`start`](Provider::start) does, but only once.
     async fn start_once(
         &self,
         sim: &Sim,
@@ -258,7 +188,7 @@ impl Host {
             let command = self.command(sim, scenario, &values, index).await?;
             let started = (index, from);
             let seen = (&self.logs, &self.waits);
-            Process::spawn(launcher, started, command, sim.world(), seen, tasks).await
+            process::spawn(launcher, started, command, sim.world(), seen, tasks).await
         };
         let process = match spawned.await {
             Ok(process) => process.serving_at(self.endpoint(scenario, &values)),
@@ -269,16 +199,29 @@ impl Host {
                 return Err(error.context(format!("cannot start {program}")));
             }
         };
+        let said = self.first_call(sim, &process, scenario.provider.elects()).await;
+        sim.world().set_pace(self.pace);
+        if matches!(said, Started::Ended)
+            && let Some(why) = self.logs.tail(4).iter().find_map(|it| launch::refusal(it))
+        {
+            bail!(why);
+        }
+        Ok((process, said))
+    }
+
+    /// Waits until a replica has made its first call, has ended, or `ready.timeout` of the manifest
+    /// has passed. A call for a lease counts if the replicas elect a leader (`elects`).
+    async fn first_call(&self, sim: &Sim, process: &Process, elects: bool) -> Started {
         let ready = &self.setup.manifest.spec.ready;
         let op = ready.first_call.op.as_str();
-        let (elects, caller) = (scenario.provider.elects(), label(index));
+        let (caller, from) = (label(process.index()), process.since());
         let is_first = |record: &Record| {
             record.client.client == caller
                 && (is(record, op) || (elects && record.op.contains("leases")))
         };
         let called =
             sim.ledger().wait_for(|ledger| ledger.since(from).iter().any(is_first).then_some(()));
-        let said = tokio::select! {
+        tokio::select! {
             biased;
             () = called => Started::Called,
             () = process.end() => Started::Ended,
@@ -288,14 +231,7 @@ impl Host {
                     ready.timeout.as_secs()
                 ))
             }
-        };
-        sim.world().set_pace(self.pace);
-        if matches!(said, Started::Ended)
-            && let Some(why) = self.logs.tail(4).iter().find_map(|it| launch::refusal(it))
-        {
-            bail!(why);
         }
-        Ok((process, said))
     }
 
     /// Returns the address of the replica's own HTTPS endpoint, if the replica is a process and its
@@ -387,6 +323,64 @@ impl Host {
     /// Returns the directory of a replica.
     fn replica(&self, index: usize) -> PathBuf {
         self.directory.join(format!("replica-{index}"))
+    }
+}
+
+impl Provider for Host {
+    /// Starts a replica as the trait says; the time for its start is `ready.timeout` of the
+    /// manifest.
+    ///
+    /// If the replica has ended and another program has taken the port of `$(port)`, starts the
+    /// replica again with another port, because the provider did not cause that end.
+    ///
+    /// # Errors
+    /// Fails if the scenario has no replica `index`, if the replica's files cannot be written, if a
+    /// real API server rejects an object of the world, or if the program, container or pod cannot
+    /// be started.
+    fn start<'a>(
+        &'a self,
+        sim: &'a Sim,
+        scenario: &'a Scenario,
+        index: usize,
+    ) -> BoxFuture<'a, anyhow::Result<(Process, Started)>> {
+        Box::pin(async move {
+            for _ in 1..MOST_PORTS {
+                let (process, said) = self.start_once(sim, scenario, index).await?;
+                let is_taken = process.endpoint().is_some_and(|it| !port::is_free(it.port()));
+                if !(is_taken && matches!(said, Started::Ended)) {
+                    return Ok((process, said));
+                }
+            }
+            self.start_once(sim, scenario, index).await
+        })
+    }
+
+    fn pace(&self) -> u32 {
+        self.pace
+    }
+
+    fn is_mirrored(&self) -> bool {
+        self.backed.is_some()
+    }
+
+    fn logs(&self) -> &Logs {
+        &self.logs
+    }
+
+    fn tokens(&self) -> Vec<String> {
+        // The listeners of all replicas accept the same tokens.
+        let endpoints = self.endpoints(0);
+        let configs = [Some(endpoints.kubeconfig()), endpoints.supervisor_kubeconfig()];
+        let read = |text: String| serde_saphyr::from_str::<serde_json::Value>(&text).ok();
+        let tokens = configs.into_iter().flatten().filter_map(read);
+        tokens
+            .filter_map(|config| config["users"][0]["user"]["token"].as_str().map(str::to_owned))
+            .collect()
+    }
+
+    /// The host name is the IP address of the listener.
+    fn server(&self, vcenter: &str) -> String {
+        self.endpoints(0).vcenters[vcenter].address.ip().to_string()
     }
 }
 

@@ -8,12 +8,11 @@ use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
 use sim::{Endpoint, Endpoints, Sim, credentials, owner_ref};
 
 use super::{Host, port};
-use crate::backend::Backend;
 use crate::foreign::manifest::Knob;
-use crate::foreign::template::{self, Values};
+use crate::foreign::manifest::template::{self, Values};
 use crate::lab::{LEASE, cloud_config};
-use crate::periods::go_duration;
-use crate::scenario::{ProviderSetup, Scenario};
+use crate::scenario::periods::go_duration;
+use crate::scenario::{Backend, ProviderSetup, Scenario};
 
 /// Name of the only datacenter in the worlds of checks.
 const DATACENTER: &str = "DC0";

@@ -8,9 +8,9 @@ use sim::document::{self, DocumentError};
 use sim::faults::{self, Rule};
 
 use super::run::PLACE;
-use super::{Features, Knob, Manifest};
+use super::{Features, Knob, Manifest, Skip};
 use crate::catalogue;
-use crate::foreign::template;
+use crate::foreign::manifest::template;
 
 /// Classes of calls that `ready.firstCall` may name, in addition to `@any`.
 const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
@@ -120,6 +120,11 @@ impl Manifest {
     /// Checks that all features exist and that none is listed twice. Checks that all skipped checks
     /// exist and are not aliases, and that no skip has expired.
     pub(super) fn check_claims(&self, today: Date) -> Result<(), DocumentError> {
+        self.check_features()?;
+        self.spec.skips.iter().enumerate().try_for_each(|(n, skip)| check_skip(n, skip, today))
+    }
+
+    fn check_features(&self) -> Result<(), DocumentError> {
         let Features { supported, unsupported } = &self.spec.features;
         let mut seen = BTreeSet::new();
         for (key, list) in [("supported", supported), ("unsupported", unsupported)] {
@@ -147,42 +152,6 @@ impl Manifest {
                         "remove one",
                     ));
                 }
-            }
-        }
-        for (n, skip) in self.spec.skips.iter().enumerate() {
-            let key = format!("spec.skips[{n}]");
-            if catalogue::entry(&skip.check).is_none() {
-                let value = Value::from(skip.check.as_str());
-                let problem = catalogue::unknown_id(&skip.check);
-                return Err(DocumentError::at_key(
-                    &format!("{key}.check"),
-                    &value,
-                    &problem,
-                    "correct the ID",
-                ));
-            }
-            let target = catalogue::entry(&skip.check).and_then(|it| it.alias_of.as_deref());
-            if let Some(target) = target {
-                let value = Value::from(skip.check.as_str());
-                let problem = format!("says the same as {target}, which is run in its place");
-                let remedy = format!("write {target}");
-                return Err(DocumentError::at_key(
-                    &format!("{key}.check"),
-                    &value,
-                    &problem,
-                    remedy,
-                ));
-            }
-            if skip.expires < today {
-                let value = Value::from(skip.expires.to_string());
-                let problem = format!("the skip of {} has expired", skip.check);
-                let remedy = "remove the skip, or review its reason and give it a new date";
-                return Err(DocumentError::at_key(
-                    &format!("{key}.expires"),
-                    &value,
-                    &problem,
-                    remedy,
-                ));
             }
         }
         Ok(())
@@ -244,4 +213,34 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Checks the skip with index `n`: its check must exist and must not be an alias, and the skip must
+/// not have expired.
+fn check_skip(n: usize, skip: &Skip, today: Date) -> Result<(), DocumentError> {
+    let key = format!("spec.skips[{n}]");
+    if catalogue::entry(&skip.check).is_none() {
+        let value = Value::from(skip.check.as_str());
+        let problem = catalogue::unknown_id(&skip.check);
+        return Err(DocumentError::at_key(
+            &format!("{key}.check"),
+            &value,
+            &problem,
+            "correct the ID",
+        ));
+    }
+    let target = catalogue::entry(&skip.check).and_then(|it| it.alias_of.as_deref());
+    if let Some(target) = target {
+        let value = Value::from(skip.check.as_str());
+        let problem = format!("says the same as {target}, which is run in its place");
+        let remedy = format!("write {target}");
+        return Err(DocumentError::at_key(&format!("{key}.check"), &value, &problem, remedy));
+    }
+    if skip.expires < today {
+        let value = Value::from(skip.expires.to_string());
+        let problem = format!("the skip of {} has expired", skip.check);
+        let remedy = "remove the skip, or review its reason and give it a new date";
+        return Err(DocumentError::at_key(&format!("{key}.expires"), &value, &problem, remedy));
+    }
+    Ok(())
 }

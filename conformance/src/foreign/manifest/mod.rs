@@ -4,6 +4,9 @@
 //! [`Manifest::read`] is strict: an unknown key, an unknown placeholder, an unknown check or an
 //! expired skip is an error with key, value and remedy, before the driver starts anything.
 
+pub(super) mod builtin;
+pub(super) mod template;
+
 mod check;
 mod run;
 
@@ -18,11 +21,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use sim::document::{self, DocumentError};
 
-use super::builtin;
-use super::template::{self, Values};
-use crate::backend::Backend;
+use crate::scenario::Backend;
 use run::Run;
 pub(super) use run::{Container, Driver, Process, address, user};
+use template::Values;
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 

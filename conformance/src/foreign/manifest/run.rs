@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sim::document::DocumentError;
 
-use crate::foreign::template;
+use crate::foreign::manifest::template;
 
 /// Content of `spec.run`: the possible drivers, of which a manifest must contain exactly one.
 #[derive(Clone, Debug, Default, Deserialize)]

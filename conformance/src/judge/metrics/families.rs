@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::ScrapedReplica;
+use crate::judge::nodes::authors;
 
 /// Endings of sample names that do not belong to the name of the family.
 const SUFFIXES: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
@@ -58,7 +59,7 @@ impl ScrapedReplica<'_> {
         if ![0.0, 1.0].contains(&leads) {
             said.push(format!("leader_election_master_status is {leads}; expected 0 or 1"));
         }
-        let writes = self.calls.iter().any(|call| crate::judge::authors::is_write(call));
+        let writes = self.calls.iter().any(|call| authors::is_write(call));
         let flags = &self.run.scenario.provider.flags;
         let all = if flags.iter().any(|it| it.starts_with("--controllers")) { 1.0 } else { 2.0 };
         if writes && self.is_alone && self.is_calm && (leads != 1.0 || controllers < all) {

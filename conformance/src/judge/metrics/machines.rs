@@ -10,7 +10,7 @@ use sim::world::objects::Op;
 use sim::world::supervisor::Supervisor;
 
 use super::ScrapedReplica;
-use crate::backend::virtual_machines;
+use crate::scenario::virtual_machines;
 
 /// Minimum time without a change of machines after which a scrape must show the right numbers.
 const QUIET: Duration = Duration::from_secs(10);

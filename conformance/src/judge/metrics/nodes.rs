@@ -8,8 +8,8 @@ use sim::ledger::Record;
 use sim::world::objects::Op;
 
 use super::ScrapedReplica;
-use crate::judge::authors;
-use crate::judge::facts::facts;
+use crate::judge::nodes::authors;
+use crate::lab::facts::facts;
 
 const INITIALIZED: &str = "vsphere_nodes_initialized_total";
 const FAILURES: &str = "vsphere_node_sync_failures_total";

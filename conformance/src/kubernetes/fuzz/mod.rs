@@ -75,15 +75,26 @@ pub fn run(
             let report = play(&history)?.unwrap_or_else(|| {
                 "no difference when repeated, so an answer of the real API server was only late\n".to_owned()
             });
-            writeln!(out, "the shortest history with different answers (seed {seed}):")?;
-            let sequence = history.sequence();
-            for step in &sequence.steps {
-                writeln!(out, "  {}", compare::request(step))?;
-            }
-            writeln!(out, "{report}\nas a sequence for conformance/kubernetes:")?;
-            writeln!(out, "- {}", serde_json::to_string(&sequence)?)?;
+            print_history(out, &history, &report, seed)?;
             Ok(ExitCode::from(1))
         }
         Err(TestError::Abort(why)) => anyhow::bail!("the generator of histories gave up: {why}"),
     }
+}
+
+/// Prints a history with different answers, and the sequence that plays it.
+fn print_history(
+    out: &mut impl Write,
+    history: &History,
+    report: &str,
+    seed: u64,
+) -> anyhow::Result<()> {
+    writeln!(out, "the shortest history with different answers (seed {seed}):")?;
+    let sequence = history.sequence();
+    for step in &sequence.steps {
+        writeln!(out, "  {}", compare::request(step))?;
+    }
+    writeln!(out, "{report}\nas a sequence for conformance/kubernetes:")?;
+    writeln!(out, "- {}", serde_json::to_string(&sequence)?)?;
+    Ok(())
 }

@@ -1,67 +1,12 @@
 //! Commands to the store, its decisions about them, and the resulting events.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::GroupResource;
-
-/// Identifies one object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Key {
-    /// Resource of the object, such as `nodes`.
-    pub resource: GroupResource,
-    /// Namespace; empty for cluster-wide resources.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl Key {
-    /// Returns the key of the object `name` of `resource`; `namespace` is empty for a cluster-wide
-    /// resource.
-    pub fn new(
-        resource: impl Into<GroupResource>,
-        namespace: impl Into<String>,
-        name: impl Into<String>,
-    ) -> Self {
-        Self { resource: resource.into(), namespace: namespace.into(), name: name.into() }
-    }
-
-    /// Path of the object within its resource: `namespace/name`, or only the name if the resource
-    /// is cluster-wide.
-    pub fn path(&self) -> String {
-        match self.namespace.as_str() {
-            "" => self.name.clone(),
-            namespace => format!("{namespace}/{}", self.name),
-        }
-    }
-
-    /// Returns the key of the object of `resource` whose [`Key::path`] is `path`.
-    pub(super) fn at(resource: GroupResource, path: &str) -> Self {
-        let (namespace, name) = path.split_once('/').unwrap_or(("", path));
-        Self::new(resource, namespace, name)
-    }
-
-    /// Returns the key of the Node `name`.
-    pub fn node(name: impl Into<String>) -> Self {
-        Self::new(GroupResource::core("nodes"), "", name)
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, namespace, name } = self;
-        match namespace.as_str() {
-            "" => write!(f, "{resource}/{name}"),
-            _ => write!(f, "{resource}/{namespace}/{name}"),
-        }
-    }
-}
+use crate::object::size::size;
+use crate::{GroupResource, Key};
 
 /// A request that may change an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,7 +69,7 @@ pub enum Action {
         object: Value,
     },
     /// Replaces the object. Creates a missing object if the kind allows it
-    /// ([`create_on_update`](super::Strategy::create_on_update)).
+    /// ([`create_on_update`](crate::Strategy::create_on_update)).
     Update {
         /// The whole new object; a Scale for [`Subresource::Scale`].
         object: Value,
@@ -353,7 +298,7 @@ pub struct Event {
 impl Event {
     /// Size of the object as JSON, in bytes.
     pub fn size(&self) -> usize {
-        super::size::size(&self.object)
+        size(&self.object)
     }
 }
 

@@ -26,60 +26,41 @@
 //! [`Ids`] and [`Time`] are the identifiers and points in time of everything that is simulated
 //! beside the store, too.
 
-mod addresses;
-mod admission;
 mod command;
-mod custom;
 mod decide;
-mod deletions;
-mod errors;
-mod fields;
-mod ids;
-mod list;
-mod log;
-mod managed;
-mod meta;
-mod names;
+mod key;
+mod kind;
+mod object;
 mod patch;
-mod patterns;
-mod quota;
-mod resource;
 mod resources;
 mod schema;
 mod selector;
-mod size;
-mod snapshot;
 mod status;
 mod store;
 #[cfg(test)]
 mod tests;
-mod text;
-mod time;
+mod values;
 
-pub use admission::{Admission, Outage};
 pub use command::{
-    Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Key, Op, PatchKind,
+    Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Op, PatchKind,
     Preconditions, Propagation, Reply, Subresource,
 };
-pub use custom::sorted;
-pub use custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
-pub use errors::FieldErrors;
-pub use ids::Ids;
-pub use list::{Page, Paging};
-pub use log::{WatchEvent, WatchType};
+pub use key::{GroupResource, Key};
+pub use kind::custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
+pub use kind::{Allocate, Check, MergeRule, ObjectReader, ResourceDef, SelectableField, Strategy};
+pub use object::names::NameRule;
 #[cfg(fuzzing)]
 pub use patch::strategic_merge_patch_of;
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};
-pub use quota::Quota;
-pub use resource::{
-    Allocate, Check, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy,
-};
-pub use schema::GoKinds;
-pub use schema::OPENAPI;
+pub use schema::{GoKinds, OPENAPI};
 pub use selector::{FieldSelector, LabelSelector, Selection};
-pub use snapshot::Snapshot;
-pub use status::{Cause, Details, Status};
-pub use store::Store;
-pub use text::go_json;
-pub use text::{json_problem, json_type, parse_uint};
-pub use time::Time;
+pub use status::{Cause, Details, FieldErrors, Status};
+pub use store::{Admission, Outage, Page, Paging, Quota, Snapshot, Store, WatchEvent, WatchType};
+pub use values::ids::Ids;
+pub use values::text::{duplicate_fields, go_json, json_problem, json_type, parse_uint, sorted};
+pub use values::time::Time;
+
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,8 +1,7 @@
 //! Failure and return of hosts, and the effects on their machines.
 
 use super::Execution;
-use crate::completion::Step;
-use crate::reactions::Reaction;
+use crate::reactions::{Reaction, Step};
 use crate::vcenter::{Change, Connection, Data, HostConnection, MoRef, Power, VcFault};
 
 impl Execution<'_> {

@@ -5,7 +5,6 @@
 //! that a refused command changes nothing. The exception is a login with a wrong password, which
 //! counts towards the lock-out.
 
-mod creation;
 mod expiry;
 mod guests;
 mod hosts;
@@ -13,7 +12,6 @@ mod kubelets;
 mod logins;
 mod machines;
 mod names;
-mod power;
 mod services;
 mod tags;
 mod tasks;
@@ -22,9 +20,9 @@ mod vmoperator;
 pub(crate) use guests::booted_guest;
 
 use crate::command::{Command, VcRequest};
-use crate::completion::{Completion, Step};
-use crate::event::{ControlPlane, Event, Fault, Outcome};
-use crate::reactions::{Held, Reaction};
+use crate::control_plane::ControlPlane;
+use crate::event::{Event, Fault, Outcome};
+use crate::reactions::{Completion, Held, Reaction, Step};
 use crate::state::State;
 use crate::vcenter::{Change, MoRef, VCenter, VcEvent, VcFault};
 use crate::{Time, objects};

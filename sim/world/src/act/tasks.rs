@@ -3,9 +3,8 @@
 //! this step ends immediately, vCenter never forgets them.
 
 use super::Execution;
-use crate::completion::Step;
 use crate::event::Outcome;
-use crate::reactions::Reaction;
+use crate::reactions::{Reaction, Step};
 use crate::vcenter::{Kind, MoRef, Power, Progress, Task, VcEvent, VcFault, Work};
 
 impl Execution<'_> {

@@ -1,7 +1,7 @@
 //! Commands to a world: requests of clients through a face, and commands of tests and of the admin
 //! port.
 //!
-//! The serialized form is that of the admin port: `{"vm.powerOff": {"machine": "node-0001"}}`.
+//! The serialized form is that of the admin port: `{"vm.powerOff": "node-0001"}`.
 
 mod named;
 mod request;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::completion::{Completion, Step};
-use crate::event::ControlPlane;
+use crate::control_plane::ControlPlane;
 use crate::objects::{self, Quota};
+use crate::reactions::{Completion, Step};
 use crate::supervisor::OperatorChange;
 use crate::vcenter::{LoginRules, MachineSpec, SessionService};
 pub use named::{Grant, Named, TagName};

@@ -7,6 +7,8 @@
 
 pub mod conversion;
 mod operator;
+mod topology;
+pub(crate) mod vmoperator;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -15,14 +17,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use crate::vmoperator::OUTAGE;
 pub use operator::{Operator, OperatorChange};
+pub use topology::SupervisorTopology;
+pub use vmoperator::OUTAGE;
 
-use crate::completion::Step;
 use crate::objects::{self, GroupResource, Op, Quota};
-use crate::reactions::Reaction;
-use crate::topology::SupervisorTopology;
-use crate::{Ids, Time, vmoperator};
+use crate::reactions::{Reaction, Step};
+use crate::{Ids, Time};
 
 /// The initial CustomResourceDefinitions of a Supervisor, as a JSON list; `schemas/supervisor.py`
 /// generates it.

@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{ADMINISTRATOR, PROVIDER_USER, Topology, bios_uuid, card, spare_address};
+use super::{ADMINISTRATOR, PROVIDER_USER, Topology};
 use crate::act::booted_guest;
+use crate::vcenter::identity::{bios_uuid, card, spare_address};
 use crate::vcenter::{
     Change, Config, Connection, Data, Entity, FolderKind, Guest, HostConnection, Kind, Machine,
     MoRef, NextGuestReport, Password, Power, User, VCenter, VcEvent,

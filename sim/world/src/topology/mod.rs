@@ -3,7 +3,6 @@
 //!
 //! Names, ids, UUIDs, addresses and passwords depend only on the topology and the seed.
 
-mod identity;
 mod inventory;
 mod supervisor;
 
@@ -13,10 +12,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Named, TagName};
-use crate::completion::Timing;
+use crate::reactions::Timing;
 use crate::state::DEFAULT_EVENT_TTL;
+use crate::supervisor::SupervisorTopology;
 use crate::{Time, World};
-pub(crate) use identity::{bios_uuid, card, spare_address};
 use inventory::Builder;
 
 /// Name of the tag category whose tags name regions.
@@ -79,22 +78,6 @@ pub struct Topology {
     /// `--event-ttl` of kube-apiserver: whole seconds, at least one; default 1 h.
     #[serde(with = "crate::duration")]
     pub event_ttl: Duration,
-}
-
-/// The description of an initial Supervisor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct SupervisorTopology {
-    /// The Supervisor's namespace that has all objects of the workload cluster.
-    pub namespace: String,
-    /// The workload cluster's name, which the labels of the initial VirtualMachines contain.
-    pub cluster: String,
-}
-
-impl Default for SupervisorTopology {
-    fn default() -> Self {
-        Self { namespace: "workloads".into(), cluster: "kubernetes".into() }
-    }
 }
 
 impl Default for Topology {

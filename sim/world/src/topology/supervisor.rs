@@ -3,10 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::{SupervisorTopology, Topology, letter};
+use super::{Topology, letter};
 use crate::objects::{self, GroupResource};
+use crate::supervisor::SupervisorTopology;
+use crate::supervisor::vmoperator::{FINALIZER, GROUP, ZONE_LABEL};
 use crate::vcenter::Kind;
-use crate::vmoperator::{FINALIZER, GROUP, ZONE_LABEL};
 use crate::{Command, Time, World};
 
 const VCENTER: &str = "vc0";

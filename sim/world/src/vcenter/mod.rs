@@ -4,6 +4,7 @@
 mod edit;
 mod entity;
 mod fault;
+pub(crate) mod identity;
 mod inventory;
 mod journal;
 mod logins;

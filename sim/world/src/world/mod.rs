@@ -1,19 +1,22 @@
 //! The world: one state, one log, and one way to change it.
 
+mod invariants;
+mod log;
+
 use std::ops::Deref;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+pub use log::{Log, Retain};
+
 use crate::Time;
 use crate::act::Execution;
 use crate::command::Command;
-use crate::completion::Timing;
 use crate::event::{Applied, Event, Fault};
-use crate::log::{Log, Retain};
+use crate::reactions::Timing;
 use crate::state::State;
-use crate::supervisor::Supervisor;
-use crate::topology::SupervisorTopology;
+use crate::supervisor::{Supervisor, SupervisorTopology};
 use crate::vcenter::{MoRef, VCenter, VcEvent};
 
 /// The simulated truth: a [`State`] and the log of the events that led to it.

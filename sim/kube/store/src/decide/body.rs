@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::Request;
+use crate::object::meta;
 use crate::schema::{Decoded, GoDecoder, Types, decode, is_canonical, reordered};
-use crate::text::{go_map, json_type};
-use crate::{FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta};
+use crate::values::text::{go_map, json_type, sorted};
+use crate::{FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status};
 
 /// A body as Go's decoder returns it, and the warnings for the client.
 pub(super) struct Body {
@@ -92,7 +93,7 @@ pub(super) fn read_patched(
             match (kind, patch) {
                 (PatchKind::StrategicMerge, Value::Object(patch)) => go_map(patch),
                 // Go writes the result of a merge from a map, with sorted keys.
-                (PatchKind::Merge, _) => custom::sorted(document.clone()).to_string(),
+                (PatchKind::Merge, _) => sorted(document.clone()).to_string(),
                 _ => document.to_string(),
             }
         };
@@ -131,7 +132,7 @@ fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(),
     }
     let is_unsaid = |field: &str| document[field].as_str().is_none_or(str::is_empty);
     if is_unsaid("kind") {
-        let shown = custom::sorted(document.clone());
+        let shown = sorted(document.clone());
         return Err(invalid(format!("Object 'Kind' is missing in '{shown}'")));
     }
     let api_version = document["apiVersion"].as_str().unwrap_or_default();
@@ -336,7 +337,7 @@ pub(super) fn reorder(def: &ResourceDef, object: &mut Value) {
 pub(super) fn arrange(def: &ResourceDef, version: &str, object: &mut Value) {
     meta::arrange(object, &def.api_version(version), &def.kind);
     if def.custom.is_some() {
-        *object = custom::sorted(std::mem::take(object));
+        *object = sorted(std::mem::take(object));
     }
 }
 

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
+use super::managed::track;
 use super::{Request, body, seconds, warned};
-use crate::managed::track;
+use crate::object::{fields, meta};
 use crate::{
     Cause, Decision, Effect, FieldErrors, GroupResource, Key, Op, ResourceDef, Status, Store,
-    fields, meta,
 };
 
 /// Number of generated names that the real server tries before it gives up.

@@ -6,9 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{Request, seconds, unchanged};
+use crate::object::{fields, meta};
 use crate::{
     Decision, Deletion, Effect, Event, GroupResource, Key, Op, Preconditions, Propagation, Status,
-    Store, fields, meta,
+    Store,
 };
 
 impl Store {

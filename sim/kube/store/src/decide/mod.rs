@@ -1,9 +1,11 @@
 //! Decisions about commands: the changes that a command makes, or the `Status` that refuses it.
 
 mod body;
+mod bootstrap;
 mod create;
 mod definitions;
 mod delete;
+mod managed;
 mod scale;
 mod update;
 
@@ -12,10 +14,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::managed::Writer;
-use super::{
+use managed::Writer;
+
+use crate::object::{fields, meta, size};
+use crate::{
     Action, Command, Decision, Effect, Event, FieldValidation, GroupResource, Key, Op, Reply,
-    ResourceDef, Status, Store, Subresource, meta,
+    ResourceDef, Status, Store, Subresource,
 };
 
 /// A command that the store is deciding, with the definition of its resource and the current time.
@@ -116,7 +120,7 @@ impl Store {
         // reach etcd.
         if !self.skips_validation && !dry_run {
             let kept = decision.events.iter().filter(|event| event.op != Op::Deleted);
-            kept.map(|event| &event.object).try_for_each(|object| super::size::check(object))?;
+            kept.map(|event| &event.object).try_for_each(|object| size::check(object))?;
         }
         if dry_run {
             self.hide_revision(&mut decision);
@@ -133,11 +137,10 @@ impl Store {
         match self.get(&event.key) {
             Some(existing) => {
                 let version = existing["metadata"]["resourceVersion"].clone();
-                super::fields::map_mut(object, "metadata")
-                    .insert("resourceVersion".into(), version);
+                fields::map_mut(object, "metadata").insert("resourceVersion".into(), version);
             }
             None => {
-                super::fields::map_mut(object, "metadata").shift_remove("resourceVersion");
+                fields::map_mut(object, "metadata").shift_remove("resourceVersion");
             }
         }
     }

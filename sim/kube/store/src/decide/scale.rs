@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Request, no_such_resource};
+use crate::object::{fields, meta};
 use crate::{
-    Action, Decision, PatchKind, ResourceDef, Scale, Status, Store, fields, json_patch,
-    merge_patch, meta,
+    Action, Decision, PatchKind, ResourceDef, Scale, Status, Store, json_patch, merge_patch,
 };
 
 impl Store {

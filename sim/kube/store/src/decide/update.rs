@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 
 use super::body::OtherType;
 use super::create::settle_namespace;
+use super::managed::track;
 use super::{Request, body, no_such_resource, unchanged, warned};
-use crate::managed::track;
+use crate::object::{fields, meta};
 use crate::patch::{check as check_patch, typed_merge_patch};
 use crate::{
     Check, Decision, Effect, FieldErrors, Key, NameRule, Op, PatchKind, ResourceDef, Status, Store,
-    Subresource, fields, json_patch, merge_patch, meta, parse_uint,
+    Subresource, json_patch, merge_patch, parse_uint,
 };
 
 impl Store {

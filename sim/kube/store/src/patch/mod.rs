@@ -4,18 +4,18 @@
 mod plain;
 mod strategic;
 
-pub(super) use plain::check;
+pub(crate) use plain::check;
 pub use plain::{json_patch, merge_patch};
 pub use strategic::strategic_merge_patch;
-pub(super) use strategic::typed_merge_patch;
+pub(crate) use strategic::typed_merge_patch;
 
-use super::Status;
+use crate::Status;
 
 /// Applies a strategic merge patch to an object of a built-in resource, by the rules that the store
 /// uses.
 #[cfg(fuzzing)]
 pub fn strategic_merge_patch_of(
-    def: &super::ResourceDef,
+    def: &crate::ResourceDef,
     document: &serde_json::Value,
     patch: &serde_json::Value,
 ) -> Result<serde_json::Value, Status> {

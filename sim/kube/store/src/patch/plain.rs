@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::rejected;
-use crate::text::json_type;
+use crate::values::text::json_type;
 use crate::{FieldValidation, PatchKind, Status};
 
 /// Maximum number of operations in a JSON patch, as in the real server.

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::endpoints::{
+use super::core::endpoints::{
     default_protocols, refuse_special, validate_app_protocol, validate_port_name, validate_protocol,
 };
-use crate::{
-    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, addresses, fields, names,
-};
+use crate::object::{fields, names};
+use crate::values::addresses;
+use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy};
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 /// The real server's maximum of endpoints per slice.

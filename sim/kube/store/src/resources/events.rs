@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{
-    Check, FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields,
-    meta, names,
-};
+use crate::object::{fields, meta, names};
+use crate::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy};
 
 const MAX_TEXT: usize = 128;
 const MAX_NOTE: usize = 1024;

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{Check, FieldErrors, GroupResource, ResourceDef, Strategy, fields};
+use crate::object::fields;
+use crate::{Check, FieldErrors, GroupResource, ResourceDef, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {

@@ -16,7 +16,7 @@ use super::duration;
 use super::quantity;
 use super::time::{rfc3339, rfc3339_micro};
 use super::types::{Struct, Type, Types};
-use crate::text::{go_type, json_type, quote};
+use crate::values::text::{go_type, json_type, quote};
 
 /// Go's name of the map type for amounts of resources. Go rounds the quantities in this map.
 pub(super) const RESOURCES: &str = "v1.ResourceList";

@@ -2,7 +2,7 @@
 //!
 //! Follows Go's `time.ParseDuration` and `Duration.String`: 64 bits of nanoseconds.
 
-use crate::text::quote;
+use crate::values::text::quote;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -12,12 +12,12 @@ mod quantity;
 mod time;
 mod types;
 
-pub(super) use binary::{base64, base64_of_url};
-pub(super) use canonical::is_canonical;
-pub(super) use decode::{Decoded, GoDecoder, decode, decode_metadata, reordered};
+pub(crate) use binary::{base64, base64_of_url};
+pub(crate) use canonical::is_canonical;
+pub(crate) use decode::{Decoded, GoDecoder, decode, decode_metadata, reordered};
 pub use foreign::GoKinds;
-pub(super) use quantity::is_whole;
-pub(super) use types::{Struct, Types};
+pub(crate) use quantity::is_whole;
+pub(crate) use types::{Struct, Types};
 
 /// OpenAPI v3 schemas of the built-in kinds and of the types to which these refer, as the real
 /// server publishes them: one JSON object with the schemas by name.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::text::{go, quote};
+use crate::values::text::{go, quote};
 use crate::{ResourceDef, Status};
 
 /// A field selector: conditions on fields, all of which an object must meet.

@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::text::quote;
-use crate::{Status, fields, names};
+use crate::Status;
+use crate::object::{fields, names};
+use crate::values::text::quote;
 
 /// A label selector: requirements, all of which the labels of an object must meet.
 #[derive(Clone, Debug, Default, PartialEq)]

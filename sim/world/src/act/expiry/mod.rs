@@ -12,7 +12,8 @@ mod tests;
 use std::time::Duration;
 
 use super::Execution;
-use crate::event::{ControlPlane, Event};
+use crate::control_plane::ControlPlane;
+use crate::event::Event;
 use crate::objects::{self, GroupResource, Key, Op};
 use crate::reactions::Reaction;
 

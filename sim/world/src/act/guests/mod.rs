@@ -7,8 +7,7 @@ mod tests;
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::Execution;
-use crate::completion::Step;
-use crate::reactions::Reaction;
+use crate::reactions::{Reaction, Step};
 use crate::vcenter::{
     Change, Guest, GuestNic, GuestRequest, Machine, MoRef, NetworkCard, Power, Tools, VCenter,
     VcFault,

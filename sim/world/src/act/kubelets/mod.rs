@@ -7,7 +7,8 @@ mod tests;
 use std::time::Duration;
 
 use super::Execution;
-use crate::event::{ControlPlane, Event, Fault};
+use crate::control_plane::ControlPlane;
+use crate::event::{Event, Fault};
 use crate::kubelet::{
     self, BEATS_PER_STATUS, GRACE_PERIOD, collect_lease, mark_silent, settle_taints,
 };

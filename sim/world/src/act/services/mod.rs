@@ -3,8 +3,7 @@
 use uuid::Uuid;
 
 use super::Execution;
-use crate::completion::Step;
-use crate::reactions::Reaction;
+use crate::reactions::{Reaction, Step};
 use crate::vcenter::{EndReason, Release, Service, VcEvent, VcFault};
 
 impl Execution<'_> {

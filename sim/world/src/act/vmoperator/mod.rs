@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Execution;
-use crate::completion::Step;
-use crate::event::{ControlPlane, Event, Fault};
+use crate::control_plane::ControlPlane;
+use crate::event::{Event, Fault};
 use crate::objects::{self, GroupResource, Key, Op, PatchKind, Quota};
-use crate::reactions::Reaction;
+use crate::reactions::{Reaction, Step};
 use crate::supervisor::OperatorChange;
-use crate::vcenter::{Change, Kind, MachineSpec, MoRef, Power, VcFault};
-use crate::vmoperator::{
+use crate::supervisor::vmoperator::{
     self, FINALIZER, FIRST_BOOT_DONE, GROUP, MachineInVCenter, Missing, Prerequisites, ZONE_LABEL,
 };
+use crate::vcenter::{Change, Kind, MachineSpec, MoRef, Power, VcFault};
 
 /// Delay after which VM Operator retries a step that vCenter or the Supervisor's API server
 /// refused.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::completion::{Completion, Step};
 use crate::objects::{self, Key, PatchKind};
+use crate::reactions::{Completion, Step};
+use crate::supervisor::vmoperator::machines;
 use crate::vcenter::Power;
-use crate::vmoperator::machines;
 use crate::{Command, Time, Topology, World};
 
 struct Lab(World);

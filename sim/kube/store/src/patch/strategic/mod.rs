@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::rejected;
 use crate::schema::{Struct, Types};
-use crate::text::{go, go_map, go_type};
+use crate::values::text::{go, go_map, go_type};
 use crate::{MergeRule, Status};
 
 const DIRECTIVE: &str = "$patch";
@@ -66,7 +66,7 @@ fn merge_by(
         // Go reads null as an empty map.
         Value::Null => return Ok(document.clone()),
         other => {
-            let found = crate::text::json_type(other);
+            let found = crate::values::text::json_type(other);
             return Err(Status::bad_request(format!(
                 "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
             )));

@@ -30,8 +30,8 @@ pub(super) fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), P
         None => Ok(()),
         Some(_) => Err(Problem::Other(format!(
             "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
-            crate::text::go(&Value::Array(patch.to_vec())),
-            crate::text::go(&Value::Array(order.to_vec())),
+            crate::values::text::go(&Value::Array(patch.to_vec())),
+            crate::values::text::go(&Value::Array(order.to_vec())),
         ))),
     }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{FieldErrors, NameRule, fields, names};
+use crate::object::{fields, names};
+use crate::{FieldErrors, NameRule};
 
 /// Checks `spec.conversion`.
 pub(super) fn validate(conversion: &Value, errors: &mut FieldErrors) {

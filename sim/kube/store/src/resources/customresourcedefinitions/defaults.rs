@@ -6,8 +6,10 @@
 
 use serde_json::Value;
 
-use crate::custom::{self, Structural};
-use crate::{FieldErrors, fields};
+use crate::FieldErrors;
+use crate::kind::custom;
+use crate::kind::custom::Structural;
+use crate::object::fields;
 
 /// Checks all defaults of a structural schema, except those below `additionalProperties`.
 pub(super) fn validate(schema: &Value, path: &str, errors: &mut FieldErrors) {

@@ -3,8 +3,9 @@
 
 use serde_json::Value;
 
-use crate::custom::formats::is_known;
-use crate::{fields, text};
+use crate::kind::custom::formats::is_known;
+use crate::object::fields;
+use crate::values::text;
 
 /// Returns the warnings about unknown formats for a client that writes this definition.
 pub(super) fn warnings(definition: &Value) -> Vec<String> {

@@ -15,7 +15,8 @@ mod versions;
 
 use serde_json::{Value, json};
 
-use crate::{Check, FieldErrors, GroupResource, ResourceDef, Strategy, fields, meta};
+use crate::object::{fields, meta};
+use crate::{Check, FieldErrors, GroupResource, ResourceDef, Strategy};
 
 pub(crate) use names::accepted;
 

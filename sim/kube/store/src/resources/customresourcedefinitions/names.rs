@@ -4,7 +4,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{FieldErrors, NameRule, ResourceDef, Store, fields, names};
+use crate::object::{fields, names};
+use crate::{FieldErrors, NameRule, ResourceDef};
 
 /// Checks that the definition sets all required names.
 pub(super) fn required(names: &Value, errors: &mut FieldErrors) {
@@ -57,14 +58,17 @@ pub(super) fn validate(names: &Value, path: &str, errors: &mut FieldErrors) {
 }
 
 /// Returns the definition with the result of the check of its names in its status; `None` if the
-/// definition does not change.
+/// definition does not change. `resources` are the registered resources.
 ///
 /// Follows `apiextensions-apiserver: pkg/controller/status/naming_controller.go`.
-pub(crate) fn accepted(store: &Store, definition: &Value, now: Timestamp) -> Option<Value> {
+pub(crate) fn accepted<'a>(
+    resources: impl Iterator<Item = &'a ResourceDef>,
+    definition: &Value,
+    now: Timestamp,
+) -> Option<Value> {
     let wanted = &definition["spec"]["names"];
     let id = super::defined(definition);
-    let clash = store
-        .resources()
+    let clash = resources
         .filter(|def| def.id.group == id.group && def.id != id)
         .find_map(|def| conflict(def, wanted));
     let was_established = super::is_established(definition);

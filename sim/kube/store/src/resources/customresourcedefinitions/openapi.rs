@@ -7,7 +7,8 @@
 use serde_json::Value;
 
 use super::structural::is_zero;
-use crate::{FieldErrors, fields};
+use crate::FieldErrors;
+use crate::object::fields;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const LIST_TYPE: &str = "x-kubernetes-list-type";

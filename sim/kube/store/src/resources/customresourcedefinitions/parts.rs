@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use super::structural;
-use crate::{FieldErrors, fields};
+use crate::FieldErrors;
+use crate::object::fields;
 
 const TYPES: &str = "boolean,date,integer,number,string";
 const FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";

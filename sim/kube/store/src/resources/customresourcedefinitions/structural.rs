@@ -8,7 +8,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{FieldErrors, fields, patterns};
+use crate::FieldErrors;
+use crate::object::fields;
+use crate::values::patterns;
 
 /// Place of a schema: the root, the items of a list, or a field of a map or structure.
 #[derive(Clone, Copy, PartialEq)]

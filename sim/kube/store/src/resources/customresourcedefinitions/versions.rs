@@ -12,8 +12,9 @@ use super::openapi::{self, Place};
 use super::parts::{columns, scale, selectable};
 use super::structural::{self, is_zero};
 use super::{conversion, defaults, names};
-use crate::names::name_problems;
-use crate::{FieldErrors, NameRule, fields};
+use crate::object::fields;
+use crate::object::names::name_problems;
+use crate::{FieldErrors, NameRule};
 
 /// Checks `spec`.
 pub(super) fn validate(spec: &Value, errors: &mut FieldErrors) {

@@ -1,0 +1,134 @@
+//! Measures how long the processes of a provider waited for a processor.
+//!
+//! The delay meter measures tasks of this process only. On an overloaded computer a provider's
+//! process can wait much longer than they do.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Real time between two readings of a process.
+const PERIOD: Duration = Duration::from_millis(250);
+/// World time over which waits are summed: the shortest of the usual bounds of checks.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Waits of all processes of a run, as read every [`PERIOD`]. Clones share the readings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProcessorWaits(Arc<Mutex<BTreeMap<u32, Vec<Reading>>>>);
+
+/// A moment, and the time for which the process has waited until then.
+type Reading = (Instant, Duration);
+
+impl ProcessorWaits {
+    /// Keeps reading how long all threads of a process have waited since its start; does nothing
+    /// for `None`. Records nothing while the system does not tell, as systems other than Linux.
+    ///
+    /// Cancel safe.
+    pub(in crate::foreign) async fn follow(&self, process: Option<u32>) -> Infallible {
+        let Some(process) = process else { return std::future::pending().await };
+        let folder = Path::new("/proc").join(process.to_string());
+        loop {
+            if let Some(total) = total(&folder) {
+                self.record(process, Instant::now(), total);
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+
+    fn record(&self, process: u32, at: Instant, total: Duration) {
+        let mut all = self.0.lock().expect("no holder panics");
+        all.entry(process).or_default().push((at, total));
+    }
+
+    /// Returns the longest wait of one process within 10 s of world time, in real time. `pace` is
+    /// the number of seconds of world time per second of the clock.
+    pub(in crate::foreign) fn worst(&self, pace: u32) -> Duration {
+        let all = self.0.lock().expect("no holder panics");
+        let worst = all.values().map(|readings| worst(readings, WINDOW / pace.max(1)));
+        worst.max().unwrap_or_default()
+    }
+}
+
+/// Returns the largest growth between two readings that are at most `window` apart, or adjacent.
+fn worst(readings: &[Reading], window: Duration) -> Duration {
+    let mut longest = Duration::ZERO;
+    let mut first = 0;
+    for (last, (at, total)) in readings.iter().enumerate().skip(1) {
+        while first + 1 < last && *at - readings[first].0 > window {
+            first += 1;
+        }
+        // The total shrinks when a thread ends.
+        longest = longest.max(total.saturating_sub(readings[first].1));
+    }
+    longest
+}
+
+/// Returns the sum over the threads of the process whose folder in `/proc` is given. The second
+/// field of `schedstat` is the time, in nanoseconds, for which a thread was ready but did not run.
+fn total(process: &Path) -> Option<Duration> {
+    let mut sum = Duration::ZERO;
+    for thread in std::fs::read_dir(process.join("task")).ok()? {
+        // A thread that ends meanwhile has no file.
+        let Ok(text) = std::fs::read_to_string(thread.ok()?.path().join("schedstat")) else {
+            continue;
+        };
+        sum += Duration::from_nanos(text.split_whitespace().nth(1)?.parse().ok()?);
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_worst_wait_is_the_largest_growth_within_ten_seconds_of_the_world() {
+        let (waits, begin) = (ProcessorWaits::default(), Instant::now());
+        // Waits a tenth of the time, and between 20 s and 25 s all the time.
+        let mut total = Duration::ZERO;
+        for second in 0..40 {
+            waits.record(1, begin + S * second, total);
+            total += if (20..25).contains(&second) { S } else { S / 10 };
+        }
+        waits.record(2, begin, 90 * S);
+        assert_eq!(waits.worst(1), Duration::from_millis(5_500));
+        assert_eq!(waits.worst(5), 2 * S);
+        // The window is shorter than the distance of two readings.
+        assert_eq!(waits.worst(40), S);
+        assert_eq!(ProcessorWaits::default().worst(1), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_total_that_shrinks_counts_as_no_wait() {
+        let (waits, begin) = (ProcessorWaits::default(), Instant::now());
+        for (second, total) in [(0, 5 * S), (1, 2 * S), (2, 3 * S)] {
+            waits.record(1, begin + S * second, total);
+        }
+        assert_eq!(waits.worst(1), Duration::ZERO);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_wait_of_this_process_can_be_read() {
+        assert!(total(Path::new("/proc/self")).is_some());
+        assert_eq!(total(Path::new("/proc/0")), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test(start_paused = true)]
+    async fn a_process_is_read_four_times_a_second() {
+        let waits = ProcessorWaits::default();
+        for process in [Some(std::process::id()), None] {
+            let following = waits.follow(process);
+            assert!(tokio::time::timeout(S - PERIOD / 2, following).await.is_err());
+        }
+        let all = waits.0.lock().unwrap();
+        assert_eq!(all.values().map(Vec::len).collect::<Vec<_>>(), [4]);
+    }
+}

@@ -1,0 +1,225 @@
+//! Checks of the string formats that a schema can require.
+//!
+//! Follows `kube-openapi: pkg/validation/strfmt`. Unlike the real server, this module allows any
+//! text for `uri`, `email`, `isbn*` and `creditcard`. Like the real server, it allows any text for
+//! unknown formats.
+
+use std::net::Ipv6Addr;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::NameRule;
+use crate::object::names;
+use crate::values::{addresses, patterns};
+
+const BASE64: &str =
+    "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$";
+/// Pattern of the part of a lower-case `date-time` after `t`. Any one character may stand before
+/// the fraction.
+const TIME: &str = r"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(.\d+)?(z|[+-]\d{2}:\d{2})$";
+
+const DURATION: &str = r"(\d+)\s*([A-Za-zµ]+)";
+const GO_DURATION: &str = r"^[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)$";
+const HOST_NAME: &str = r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$";
+const HEX_COLOR: &str = "^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$";
+const RGB_COLOR: &str = r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$";
+const SOCIAL: &str = r"^\d{3}[- ]?\d{2}[- ]?\d{4}$";
+const UUID: &str = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
+const UUID_3: &str = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
+const UUID_4: &str =
+    "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$";
+const UUID_5: &str =
+    "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$";
+const MAC: &str = "^([0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}((:[0-9a-fA-F]{2}){2}|(:[0-9a-fA-F]{2}){14})?|[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}((-[0-9a-fA-F]{2}){2}|(-[0-9a-fA-F]{2}){14})?|[0-9a-fA-F]{4}(\\.[0-9a-fA-F]{4}){2}(\\.[0-9a-fA-F]{4}|(\\.[0-9a-fA-F]{4}){7})?)$";
+
+/// The string formats that the real server knows, without dashes.
+const OF_TEXTS: [&str; 26] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
+];
+
+/// Patterns by format, and two patterns for parts of a text: `time of day` and
+/// `pieces of a duration`.
+static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+    let all = [
+        ("byte", BASE64),
+        ("time of day", TIME),
+        ("hostname", HOST_NAME),
+        ("hexcolor", HEX_COLOR),
+        ("rgbcolor", RGB_COLOR),
+        ("ssn", SOCIAL),
+        ("uuid", UUID),
+        ("uuid3", UUID_3),
+        ("uuid4", UUID_4),
+        ("uuid5", UUID_5),
+        ("mac", MAC),
+        ("bsonobjectid", "^[0-9a-fA-F]{24}$"),
+        ("duration", GO_DURATION),
+        ("pieces of a duration", DURATION),
+    ];
+    all.into_iter().filter_map(|(name, it)| Some((name, patterns::compile(it).ok()?))).collect()
+});
+
+/// True if the real server knows the format for values of type `kind`; an empty type counts as
+/// `string`.
+pub(crate) fn is_known(kind: &str, format: &str) -> bool {
+    match kind {
+        "" | "string" => OF_TEXTS.contains(&format.replace('-', "").as_str()),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    }
+}
+
+/// True if a text has the format; unknown formats allow any text.
+pub(super) fn fits(format: &str, text: &str) -> bool {
+    match format.replace('-', "").as_str() {
+        "datetime" => is_time(text),
+        "date" => is_date(text),
+        "ipv4" => text.contains('.') && addresses::is_ip(text),
+        "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
+        "cidr" => addresses::is_cidr(text),
+        "duration" => is_duration(text),
+        "k8sshortname" => names::name_problems(NameRule::Label, text).is_empty(),
+        "k8slongname" => names::name_problems(NameRule::Subdomain, text).is_empty(),
+        "hostname" => {
+            text.split('.').all(|label| label.len() <= 63)
+                && text.len() <= 255
+                && matches("hostname", text)
+        }
+        "ssn" => text.len() == 11 && matches("ssn", text),
+        format => pattern(format).is_none_or(|pattern| pattern.is_match(text)),
+    }
+}
+
+fn pattern(name: &str) -> Option<&'static Regex> {
+    PATTERNS.iter().find(|(known, _)| *known == name).map(|(_, pattern)| pattern)
+}
+
+fn matches(name: &str, text: &str) -> bool {
+    pattern(name).is_some_and(|pattern| pattern.is_match(text))
+}
+
+/// True for a date, `t` and a time of day, in upper or lower case. Ignores a second `t` and the
+/// text after it.
+fn is_time(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let mut parts = text.split('t');
+    parts.next().is_some_and(is_date) && parts.next().is_some_and(|it| matches("time of day", it))
+}
+
+/// True for a valid date in the form `2006-01-02`.
+fn is_date(text: &str) -> bool {
+    let is_formed = text.len() == 10
+        && text.bytes().enumerate().all(|(at, c)| match at {
+            4 | 7 => c == b'-',
+            _ => c.is_ascii_digit(),
+        });
+    is_formed && text.parse::<jiff::civil::Date>().is_ok()
+}
+
+/// True for a Go duration, or for a text that contains a number with a unit of Scala's durations,
+/// such as `3 hours`. False if such a number does not fit an `i64`.
+fn is_duration(text: &str) -> bool {
+    if matches("duration", text) {
+        return true;
+    }
+    let pieces = pattern("pieces of a duration").into_iter().flat_map(|it| it.captures_iter(text));
+    let mut is_any = false;
+    for piece in pieces {
+        if piece[1].parse::<i64>().is_err() {
+            return false;
+        }
+        is_any |= is_unit(&piece[2].to_lowercase());
+    }
+    is_any
+}
+
+/// True for the name of a unit of time. A long name is known by its beginning: `min` and `minutes`
+/// are units.
+fn is_unit(unit: &str) -> bool {
+    const EXACT: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
+    const BEGIN: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
+    EXACT.contains(&unit) || BEGIN.iter().any(|begin| unit.starts_with(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn string_formats_accept_the_same_values_as_the_real_server() {
+        for (format, good, bad) in [
+            ("duration", "1h30m", "1x"),
+            ("duration", "3 hours", "hours"),
+            ("duration", "-.5s", ""),
+            ("duration", "0", "3"),
+            ("mac", "00:1a:2b:3c:4d:5e", "00:1a:2b:3c:4d"),
+            ("uuid", "0123456789abcdef0123456789ABCDEF", "0123"),
+            (
+                "uuid4",
+                "01234567-89ab-4def-8123-456789abcdef",
+                "01234567-89ab-3def-8123-456789abcdef",
+            ),
+            ("hostname", "a.example.com", "-a"),
+            ("hexcolor", "#fff", "#ffff"),
+            ("k8s-short-name", "a-b", "A"),
+            ("k8s-long-name", "a.b", "a..b"),
+            ("duration", "-3 hours", "3\u{a0}h"),
+            ("duration", "3h", "٣h"),
+            ("hostname", "a.bc", &"a".repeat(64)),
+            ("ssn", "123-45-6789", "١٢٣-٤٥-٦٧٨٩"),
+            ("ssn", "123 45 6789", "123456789"),
+            ("date", "0000-02-29", "2020-02-30"),
+            ("date", "9999-12-31", "2020-1-02"),
+            ("date-time", "2020-01-02T03:04:05Z", "2020-01-02"),
+            ("date-time", "2020-01-02t03:04:05z", "2020-01-02 03:04:05Z"),
+            ("date-time", "9999-12-31T23:59:59Z", "2020-01-02T08:00Z"),
+            ("date-time", "2020-01-02T03:04:05.1234567890123Z", "2020-01-02T03:04:05+0100"),
+            ("date-time", "2020-01-02T03:04:05x5Z", "2020-01-02T03:04:60Z"),
+            ("date-time", "2020-01-02T03:04:05+99:99", "2020-01-02T24:00:00Z"),
+            ("date-time", "2020-01-02T03:04:05Zt", "2020-01-02T03:04:05+01:00[Europe/Paris]"),
+            ("date-time", "0000-01-01T00:00:00Z", "2020-02-30T00:00:00Z"),
+            ("byte", "aGk=", "%"),
+            ("byte", "YR==", ""),
+            ("byte", "YWI=", "YQ==\n"),
+            ("ipv4", "01.2.3.4", "1.2.3.256"),
+            ("ipv4", "::ffff:01.2.3.4", "1::"),
+            ("ipv4", "00000000000.1.2.3", "1.2.3"),
+            ("ipv6", "::ffff:1.2.3.4", "::ffff:01.2.3.4"),
+            ("ipv6", "1:2:3:4:5:6:7::", "fe80::1%eth0"),
+            ("cidr", "010.0.0.0/8", "10.0.0.0/+8"),
+            ("cidr", "10.0.0.0/08", "10.0.0.0/33"),
+            ("cidr", "::ffff:1.2.3.4/128", "::1/129"),
+        ] {
+            assert!(fits(format, good), "{format}: {good}");
+            assert!(!fits(format, bad), "{format}: {bad}");
+        }
+        assert!(fits("anything", "at all"), "an unknown format must allow any text");
+    }
+}

@@ -1,0 +1,73 @@
+//! Power changes of machines: on, off, suspend, reset.
+
+use crate::act::Execution;
+use crate::reactions::{Reaction, Step};
+use crate::vcenter::{Change, MoRef, Power, VcFault};
+
+impl Execution<'_> {
+    pub(in crate::act) fn power_on(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        let machine = self.manageable(vcenter, id)?;
+        if machine.power == Power::PoweredOn {
+            return Err(VcFault::InvalidPowerState {
+                requested: Some(Power::PoweredOff),
+                existing: Power::PoweredOn,
+            });
+        }
+        self.boot(vcenter, id);
+        Ok(())
+    }
+
+    /// Powers the machine on and schedules the steps of its guest's boot.
+    pub(in crate::act) fn boot(&mut self, vcenter: &str, id: MoRef) {
+        let Ok(machine) = self.machine(vcenter, id) else { return };
+        let boot = machine.boot + 1;
+        let guest = machine.guest.stopped();
+        let booted = Some(self.now);
+        self.change(vcenter, id, Change::Power { power: Power::PoweredOn, booted, boot });
+        self.change(vcenter, id, Change::Guest(Box::new(guest)));
+        let name = self.name_of(vcenter, id);
+        for step in [Step::Tools, Step::Interface, Step::Address, Step::HostName, Step::Kubelet] {
+            let vcenter = vcenter.to_owned();
+            let reaction = Reaction::Guest { vcenter, machine: id, boot, step };
+            self.after(step, self.now, Some(&name), reaction);
+        }
+    }
+
+    pub(in crate::act) fn power_off(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        let existing = self.manageable(vcenter, id)?.power;
+        if existing == Power::PoweredOff {
+            return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
+        }
+        self.halt(vcenter, id, Power::PoweredOff);
+        Ok(())
+    }
+
+    pub(in crate::act) fn suspend(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        let existing = self.manageable(vcenter, id)?.power;
+        if existing != Power::PoweredOn {
+            return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
+        }
+        self.halt(vcenter, id, Power::Suspended);
+        Ok(())
+    }
+
+    pub(in crate::act) fn reset(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        let existing = self.manageable(vcenter, id)?.power;
+        if existing != Power::PoweredOn {
+            return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
+        }
+        self.stop_kubelet(vcenter, id);
+        self.boot(vcenter, id);
+        Ok(())
+    }
+
+    /// Sets the machine's power to `power` and stops its guest: the guest reports no addresses, and
+    /// its kubelet stops.
+    pub(in crate::act) fn halt(&mut self, vcenter: &str, id: MoRef, power: Power) {
+        let Ok(machine) = self.machine(vcenter, id) else { return };
+        let (boot, guest) = (machine.boot, machine.guest.stopped());
+        self.change(vcenter, id, Change::Power { power, booted: None, boot: boot + 1 });
+        self.change(vcenter, id, Change::Guest(Box::new(guest)));
+        self.stop_kubelet(vcenter, id);
+    }
+}

@@ -1,0 +1,130 @@
+//! Reactions: effects that the world carries out later, for example guests that boot, tasks that
+//! run, and kubelets that report.
+
+mod completion;
+
+use serde::{Deserialize, Serialize};
+
+pub use completion::{Completion, Step, Timing};
+
+use crate::control_plane::ControlPlane;
+use crate::objects::Key;
+use crate::vcenter::{GuestRequest, MoRef};
+
+/// The step and machine by which [`Command::Tell`](crate::Command::Tell) selects a held reaction, a
+/// reaction without a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The step whose end carries the reaction out.
+    pub step: Step,
+    /// Name of the machine, or of another object that the step works on; `None` for a step without
+    /// one.
+    pub machine: Option<String>,
+}
+
+/// A kubelet, bound to the machine it runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kubelet {
+    /// The vCenter of its machine.
+    pub vcenter: String,
+    /// Its machine.
+    pub machine: MoRef,
+    /// True if it runs.
+    pub running: bool,
+    /// Number of starts and stops so far. A reaction of an earlier run has another number and does
+    /// nothing.
+    pub run: u32,
+    /// Number of scheduled heartbeats that came due in this run. The lease renewal at the start
+    /// does not count.
+    pub beats: u64,
+    /// Its flags, and the facts about its machine that it reports.
+    pub config: crate::kubelet::Machine,
+}
+
+/// An effect that will come later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reaction {
+    /// vCenter carries out a task.
+    TaskDue {
+        /// The vCenter.
+        vcenter: String,
+        /// The task.
+        task: MoRef,
+    },
+    /// vCenter forgets a completed task.
+    TaskForgotten {
+        /// The vCenter.
+        vcenter: String,
+        /// The task.
+        task: MoRef,
+    },
+    /// A guest completes a step of its boot.
+    Guest {
+        /// The vCenter.
+        vcenter: String,
+        /// The machine.
+        machine: MoRef,
+        /// [`Machine::boot`](crate::vcenter::Machine::boot) during the boot that has this step.
+        boot: u32,
+        /// The step.
+        step: Step,
+    },
+    /// A guest completes a request to VMware Tools, unless the power of the machine has changed
+    /// since the request.
+    GuestPower {
+        /// The vCenter.
+        vcenter: String,
+        /// The machine.
+        machine: MoRef,
+        /// [`Machine::boot`](crate::vcenter::Machine::boot) at the time of the request.
+        boot: u32,
+        /// The request.
+        request: GuestRequest,
+    },
+    /// HA moves the machines of a failed host to another host, and boots those that were powered
+    /// on.
+    HaRestart {
+        /// The vCenter.
+        vcenter: String,
+        /// The failed host.
+        host: MoRef,
+    },
+    /// A started vCenter becomes ready.
+    ServiceReady {
+        /// The vCenter.
+        vcenter: String,
+    },
+    /// A kubelet renews its lease, unless heartbeats are off or its Node was deleted. Every 30th
+    /// heartbeat of a run also writes the status.
+    Heartbeat {
+        /// The node.
+        node: String,
+        /// [`Kubelet::run`] during the run that the heartbeat belongs to.
+        run: u32,
+    },
+    /// The control plane notices that a kubelet has been silent for too long, unless the kubelet
+    /// has started again.
+    NodeSilent {
+        /// The node.
+        node: String,
+        /// [`Kubelet::run`] after the kubelet stopped.
+        run: u32,
+    },
+    /// VM Operator carries out the next step for a VirtualMachine.
+    VirtualMachine {
+        /// Namespace and name of the object.
+        path: String,
+        /// The step.
+        step: Step,
+    },
+    /// An API server deletes a Kubernetes Event whose time to live has ended.
+    EventExpires {
+        /// The API server.
+        #[serde(default)]
+        plane: ControlPlane,
+        /// The Kubernetes Event.
+        key: Key,
+        /// Revision of the last write of the Event. If a later write changed it, the Event stays.
+        revision: u64,
+    },
+}

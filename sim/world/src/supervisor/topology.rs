@@ -1,0 +1,19 @@
+//! The description of an initial Supervisor.
+
+use serde::{Deserialize, Serialize};
+
+/// The description of an initial Supervisor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct SupervisorTopology {
+    /// The Supervisor's namespace that has all objects of the workload cluster.
+    pub namespace: String,
+    /// The workload cluster's name, which the labels of the initial VirtualMachines contain.
+    pub cluster: String,
+}
+
+impl Default for SupervisorTopology {
+    fn default() -> Self {
+        Self { namespace: "workloads".into(), cluster: "kubernetes".into() }
+    }
+}

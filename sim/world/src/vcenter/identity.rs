@@ -1,0 +1,33 @@
+//! UUIDs, network cards and addresses that depend only on the seed and a path or number.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use uuid::Uuid;
+
+use super::{MoRef, NetworkCard};
+use crate::Ids;
+
+/// A machine's BIOS UUID. Its first byte is 0x42, as in UUIDs that vSphere assigns.
+pub(crate) fn bios_uuid(ids: Ids, path: &str) -> Uuid {
+    let mut bytes = *ids.uuid("bios", path).as_bytes();
+    bytes[0] = 0x42;
+    Uuid::from_bytes(bytes)
+}
+
+/// Network card `n` (from 0) of a machine.
+pub(crate) fn card(n: u32, machine: MoRef, network: MoRef) -> NetworkCard {
+    let [_, high, mid, low] = (machine.number * 4 + n).to_be_bytes();
+    NetworkCard {
+        key: 4000 + i32::try_from(n).unwrap_or(0),
+        mac: format!("00:50:56:{high:02x}:{mid:02x}:{low:02x}"),
+        network,
+    }
+}
+
+/// An address from `10.192.0.0/10`, for a machine for which the topology plans no addresses.
+pub(crate) fn spare_address(vcenter: &str, number: u32) -> IpAddr {
+    let vc = vcenter.bytes().fold(0_u32, |sum, byte| sum.wrapping_add(u32::from(byte)));
+    let [_, high, mid, low] = number.to_be_bytes();
+    let second = 192 + u8::try_from((vc + u32::from(high)) % 64).unwrap_or(0);
+    IpAddr::V4(Ipv4Addr::new(10, second, mid, low))
+}
