@@ -2,11 +2,13 @@
 //!
 //! The ledger notes each change by these operations, and counts none of them as a call.
 
+use std::fmt;
+
 use sim_world::vcenter::{Password, VcFault};
 use sim_world::{Applied, Command, Fault};
 
 use crate::WorldHandle;
-use crate::faults::{Action, Addition, Faults, Rule, RuleError, RuleGuard};
+use crate::faults::{Action, Addition, Faults, Rule, RuleError};
 use crate::ledger::{Kind, Ledger};
 
 /// World, ledger and rules of one sim. Clones refer to the same sim.
@@ -60,7 +62,7 @@ impl Control {
         for Addition { id, .. } in &additions {
             self.ledger.note(self.world.now(), Kind::Fault, format!("rule {id} added"));
         }
-        Ok(RuleGuard::new(self.clone(), additions))
+        Ok(RuleGuard { control: self.clone(), additions })
     }
 
     /// Removes a fault rule, and notes the removal in the ledger. Returns `false` if no rule has
@@ -100,6 +102,46 @@ impl Control {
         self.faults.clear();
         self.drop_unneeded_events();
         self.ledger.note(self.world.now(), Kind::Fault, "all rules removed");
+    }
+}
+
+/// Rules that [`Sim::fault`](crate::Sim::fault) has added. Dropping the guard removes those that are
+/// still in force, and notes each removal in the ledger.
+///
+/// ```
+/// # use sim::Sim;
+/// # use sim::faults::{Action, Rule, RuleError};
+/// # fn example(sim: &Sim) -> Result<(), RuleError> {
+/// let outage = sim.fault(Rule::new("outage", [Action::Reset]))?;
+/// // Every call fails here.
+/// drop(outage);
+/// sim.fault(Rule::new("busy", [Action::status(503)]).op(["Login"]).first(2))?.keep();
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "dropping the guard removes the rule; `keep` leaves the rule in force"]
+pub struct RuleGuard {
+    control: Control,
+    additions: Vec<Addition>,
+}
+
+impl RuleGuard {
+    /// Leaves the rules in force until another removal or the end of their lifetimes.
+    pub fn keep(mut self) {
+        self.additions.clear();
+    }
+}
+
+/// Shows only the ids, because the world holds sessions and passwords.
+impl fmt::Debug for RuleGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.additions.iter().map(|it| &it.id)).finish()
+    }
+}
+
+impl Drop for RuleGuard {
+    fn drop(&mut self) {
+        self.control.remove_additions(&self.additions);
     }
 }
 

@@ -79,6 +79,7 @@ pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
 pub use call_path::Broken;
 pub use clock::Clock;
 pub use cluster::{AnswerFuture, Backing};
+pub use control::RuleGuard;
 pub use handle::WorldHandle;
 pub use kube_sim_api::{Access, Changes, Identity, Tokens};
 pub use listen::{

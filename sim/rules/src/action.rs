@@ -16,7 +16,8 @@ pub enum Action {
     Delay(#[serde(with = "crate::duration")] Duration),
     /// Answers with a vim25 fault.
     SoapFault(SoapFault),
-    /// Answers with an HTTP status in the format of the face.
+    /// Answers with an HTTP status in the format of the face: a Kubernetes `Status`, a vAPI error,
+    /// or for `/sdk` the page of a proxy.
     Status(HttpStatus),
     /// Breaks the connection before an answer.
     Reset,

@@ -47,7 +47,6 @@ mod check;
 mod effects;
 mod engine;
 mod face;
-mod guard;
 mod warnings;
 
 pub(crate) use catalogue::named;
@@ -58,7 +57,6 @@ pub(crate) use effects::Effects;
 pub(crate) use engine::Addition;
 pub use engine::{ActiveRule, Evaluation, Faults, RuleError, needs_cluster_handler};
 pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict, matches_operation};
-pub use guard::RuleGuard;
 pub use sim_rules::{
     Action, Between, Client, Denial, Effect, HttpStatus, KubeCause, KubeStatus, Matcher,
     MissingPaths, Nth, Ops, Resource, Rule, SoapFault, Spoil, Throttle, When,
