@@ -76,7 +76,7 @@ pub use app::{
     LeaderElection, Listener, Options, RunError, SecretFiles, Serving, ServingTls, SupervisorLink,
     configuration_changed, run,
 };
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub use config::fuzzing;
 pub use config::{
     Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning, parse_secret,

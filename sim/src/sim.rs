@@ -12,8 +12,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::call_path::{BodyReader, CallPath, Front};
 use crate::cluster::{Backing, BackingSlot, ClusterFace};
-use crate::control::Control;
-use crate::faults::{Faults, Rule, RuleError, RuleGuard};
+use crate::control::{Control, RuleGuard};
+use crate::faults::{Faults, Rule, RuleError};
 use crate::ledger::{Keep, Ledger};
 use crate::server::Server;
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
