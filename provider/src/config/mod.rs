@@ -86,7 +86,8 @@ impl std::fmt::Display for Warning {
 /// Treatment of unknown keys, and of everything else that causes a [`Warning`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownKeys {
-    /// The provider logs the warning and uses the rest of the configuration.
+    /// The provider logs the warning and accepts the configuration. It ignores unknown sections and
+    /// keys, merges a repeated section, and uses the last value of a repeated key.
     Warn,
     /// The provider refuses a configuration that causes a warning.
     Refuse,

@@ -142,7 +142,8 @@ impl Action {
         Self::SoapFault(SoapFault::new(class))
     }
 
-    /// Sends this many bytes of the answer's body, then breaks the connection.
+    /// Sends this many bytes of the answer's body, then breaks the connection. A body with fewer
+    /// bytes stays complete.
     pub const fn truncate(bytes: u64) -> Self {
         Self::Truncate { bytes }
     }

@@ -139,7 +139,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// No TLS on the listener, no randomness, or an error of the file system. After an error of the
-    /// file system the new authority signs the certificate, but the files name the earlier one.
+    /// file system the new authority signs the certificate, but the files may name the earlier one.
     pub fn rotate_authority(&self) -> Result<String, SupervisorError> {
         let certificates = self.given().certificates.clone().ok_or(SupervisorError::NoTls)?;
         let pem = certificates.rotate()?;

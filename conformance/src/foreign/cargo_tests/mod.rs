@@ -77,7 +77,7 @@ impl Tests {
     }
 
     /// Compares the results with the baseline in this file. Without a baseline, every case that is
-    /// played must pass.
+    /// played must pass, or show that the provider lacks a feature or right that the check needs.
     #[must_use]
     pub fn baseline(mut self, path: impl Into<PathBuf>) -> Self {
         self.baseline = Some(path.into());

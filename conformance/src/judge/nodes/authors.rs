@@ -48,7 +48,8 @@ pub(in crate::judge) fn is_author(run: &Run, call: &Record, node: &str, at: Time
 #[derive(Debug, Default)]
 pub(in crate::judge) struct WriteTimes {
     spans: BTreeMap<String, Vec<(Time, Option<Time>)>>,
-    /// Changes of Nodes by the scenario itself. No change at their times counts as the provider's,
+    /// Changes of Nodes by the scenario itself; in a recorded run, deletions of Nodes by other
+    /// clients. No change at their times counts as the provider's,
     /// although the provider may write at the same time.
     by_hand: Vec<ByHand>,
 }

@@ -69,7 +69,8 @@ pub(in crate::judge) struct Judge {
     opened: BTreeSet<String>,
     /// UIDs of Nodes that have or had a provider ID.
     matched: BTreeSet<String>,
-    /// Changes of Nodes by the scenario itself.
+    /// Changes of Nodes by the scenario itself; in a recorded run, deletions of Nodes by other
+    /// clients.
     by_hand: Vec<ByHand>,
     /// Times at which the provider was writing Nodes.
     written: WriteTimes,

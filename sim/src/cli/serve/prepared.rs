@@ -37,10 +37,13 @@ pub(super) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Claims, reads and checks the files that the options name.
+    /// Claims, reads and checks the files that the options name, and derives the world and the
+    /// listeners from the options. Removes the file of `--env`, and empties those of `--record` and
+    /// `--ledger`.
     ///
     /// # Errors
-    /// A file that another sim uses, that cannot be read, or whose contents are invalid.
+    /// A file that another sim uses, that cannot be read or written, or whose contents are invalid,
+    /// or an option with an invalid number or port. Files may be removed or empty already then.
     pub(super) fn read(options: &'a Serve, now: Timestamp) -> Result<Self, CliError> {
         // Names every option, so that a new one does not compile until this function or one of
         // those in the comments uses it.
