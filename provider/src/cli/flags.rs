@@ -220,7 +220,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "leader-elect-resource-lock",
         "KIND",
         "leases",
-        "FlagKind of the lock; only leases is supported",
+        "Kind of the lock; only leases is supported",
     ),
     value("leader-elect-resource-name", "NAME", "cloud-controller-manager", "Name of the Lease"),
     value("leader-elect-resource-namespace", "NAME", "kube-system", "Namespace of the Lease"),

@@ -62,7 +62,7 @@ pub enum ArgumentsError {
     Clap(#[from] clap::Error),
     /// A flag with an invalid value, flags that contradict each other, or a flag that this provider
     /// refuses.
-    #[error("{0}")]
+    #[error(transparent)]
     Input(#[from] InputError),
 }
 

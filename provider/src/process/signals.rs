@@ -13,7 +13,7 @@ use tokio::{
 /// a terminal's Ctrl-C send one signal to the process and one to its group, at the same moment.
 const ONE_MOMENT: Duration = Duration::from_secs(1);
 
-/// SignalAction of a signal to the provider.
+/// Action that a signal asks the provider for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SignalAction {
     /// Stop in order: finish writes, release the lease, log out.
