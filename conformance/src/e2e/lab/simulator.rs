@@ -126,7 +126,7 @@ impl Simulator {
         self.events(std::slice::from_ref(command)).await
     }
 
-    /// Applies events to the world, one after the other.
+    /// Applies events to the world at one moment and in order, or none of them.
     pub(in crate::e2e) async fn events(&self, commands: &[Command]) -> anyhow::Result<()> {
         let events = serde_json::to_string(commands)?;
         self.sim().args(["world", "event", "-"]).with_input(&events).await.map(drop)
