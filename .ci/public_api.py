@@ -13,6 +13,7 @@ import html
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -61,6 +62,8 @@ def main():
     for crate, folder in CRATES.items():
         path = f"{folder}/public-api.txt"
         build = ["cargo", "doc", "--no-deps", "--locked", "--lib", "--quiet", "--manifest-path", f"{folder}/Cargo.toml"]
+        # Pages of items that no longer exist would stay otherwise.
+        shutil.rmtree(target / "doc" / crate, ignore_errors=True)
         subprocess.run(build, cwd=ROOT, check=True)
         now = lines(target / "doc" / crate)
         if not now:

@@ -22,11 +22,14 @@ CASES = [
         /* crate::high /* crate::high::x */ crate::high::x */
         pub(in crate::high) fn f<'a>(x: &'a str) { "crate::high::x"; r#"" crate::high::x "#; '"'; b'\\''; }
         #[cfg(test)] use crate::high::a;
+        #[cfg(test)] const A: [u8; 2] = { crate::high::x() };
         #[cfg(doctest)] #[doc = include_str!("../README.md")] mod readme { use crate::high::a; }
         #[cfg(test)] #[derive(A)] fn g() -> [u8; 3] { crate::high::x() }
         #[cfg(test)] mod tests { use super::super::high::x; #[test] fn f() { crate::high::x() } }
         #[test] fn h() { crate::high::x() }"""}, ORDER, []),
     ("code behind a test", {"a/src/low.rs": "#[cfg(test)] mod tests { fn f() {} }\nuse crate::high::x;"}, ORDER, ["low.rs:2: low uses high"]),
+    ("code behind a constant function", {"a/src/low.rs": "#[cfg(test)] const fn n() {}\nuse crate::high::x;"}, ORDER, ["low.rs:2: low uses high"]),
+    ("code behind a constant parameter", {"a/src/low.rs": "#[cfg(test)] fn g<const N: usize>() {}\nuse crate::high::x;"}, ORDER, ["low.rs:2: low uses high"]),
     ("test or more", {"a/src/low.rs": "#[cfg(any(test, fuzzing))] use crate::high::x;"}, ORDER, ["low uses high"]),
     ("module that is not listed", {}, "[a]\norder: low", ["module high is not in `order`"]),
     ("module that does not exist", {}, "[a]\norder: low high top", ["names the module top, which does not exist"]),

@@ -219,6 +219,12 @@ def only_tests(attribute):
     return text in ("#[cfg(test)]", "#[cfg(doctest)]", "#[test]") or text.startswith("#[cfg(all(test,")
 
 
+def names_constant(found, at):
+    """True if `const` at this index begins a constant, not a function or a parameter of one."""
+    before = found[at - 1][0] if at else ""
+    return before not in ("<", ",") and found[at + 1][0] not in ("fn", "unsafe", "async", "extern", "{")
+
+
 def item_end(found, at):
     """Returns the index behind the item, statement, field or match arm at this index."""
     while at < len(found) and found[at][0] == "#":
@@ -226,7 +232,7 @@ def item_end(found, at):
     whole = False
     while at < len(found):
         token = found[at][0]
-        if token in ("use", "const", "static", "type", "let"):
+        if token in ("use", "static", "type", "let") or token == "const" and names_constant(found, at):
             whole = True
         if token in CLOSE:
             return at

@@ -106,7 +106,8 @@ impl Control {
 }
 
 /// Rules that [`Sim::fault`](crate::Sim::fault) has added. Dropping the guard removes those that are
-/// still in force, and notes each removal in the ledger.
+/// still in force, and notes each removal in the ledger. The removal may lock the world, so do not
+/// drop the guard inside [`WorldHandle::read`].
 ///
 /// ```
 /// # use sim::Sim;
@@ -141,7 +142,9 @@ impl fmt::Debug for RuleGuard {
 
 impl Drop for RuleGuard {
     fn drop(&mut self) {
-        self.control.remove_additions(&self.additions);
+        if !self.additions.is_empty() {
+            self.control.remove_additions(&self.additions);
+        }
     }
 }
 

@@ -130,13 +130,18 @@ impl ClusterFace {
         request: ParsedRequest,
         effects: &Effects,
     ) -> Reply {
-        match self.backed.get() {
+        let reply: Reply = match self.backed.get() {
             None => self.api.handle(request.request, &effects.for_cluster()).await.into(),
             Some(backing) => match self.api.refusal(&request.request) {
                 Some(refusal) => refusal.into(),
                 None => backing::forward(backing.as_ref(), call, request, effects).await,
             },
+        };
+        if let Some(fault) = &reply.outcome.fault {
+            let code = reply.response.status().as_u16();
+            tracing::trace!(operation = %call.operation, code, fault, "request refused");
         }
+        reply
     }
 
     /// Answer to a request whose body ends early or violates HTTP: 500 with the message `why`.

@@ -18,6 +18,7 @@ use super::CliError;
 use super::args::{Serve, Switch};
 use super::record::Recording;
 use super::signals::Signals;
+use super::state::StateDirectory;
 use crate::Sim;
 use crate::faults::Rule;
 use crate::ledger::Ledger;
@@ -26,18 +27,24 @@ use running::{Plan, serve};
 
 /// Runs `sim serve` until a signal arrives.
 pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
-    let prepared = Prepared::read(options, now)?;
+    let mut prepared = Prepared::read(options, now)?;
+    // Other sims must not use the files before the runtime has ended, so these outlive it.
+    let _locks = std::mem::take(&mut prepared.locks);
+    let state = prepared.state.take();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
             CliError::failed(format!("cannot start a runtime: {error}"), "try again")
         })?;
-    runtime.block_on(start_and_serve(options, prepared))
+    runtime.block_on(start_and_serve(options, prepared, state.as_ref()))
 }
 
 /// Starts the world, serves it, and saves and closes everything at the end.
-async fn start_and_serve(options: &Serve, prepared: Prepared<'_>) -> Result<(), CliError> {
-    let Prepared { builder, listen, kubelets, rules, state, origin, record, spill, _locks } =
-        prepared;
+async fn start_and_serve(
+    options: &Serve,
+    prepared: Prepared<'_>,
+    state: Option<&StateDirectory>,
+) -> Result<(), CliError> {
+    let Prepared { builder, listen, kubelets, rules, origin, record, spill, .. } = prepared;
     let mut signals = Signals::new()?;
     let sim = builder.start();
     // Aborts its tasks at the end of this function.
@@ -52,7 +59,7 @@ async fn start_and_serve(options: &Serve, prepared: Prepared<'_>) -> Result<(), 
     let recording = record.map(|target| target.begin(&sim)).transpose()?;
     apply_settings(options, &sim)?;
     add_rules(options, &sim, rules)?;
-    let (state, env) = (state.as_ref(), options.env.as_deref());
+    let env = options.env.as_deref();
     let plan = Plan { listen, kubelets, state, origin, env, mounts: options.supervisor.as_deref() };
     let served = serve(&sim, plan, &mut signals).await;
     // Writes the ledger even if the world cannot be saved.

@@ -33,7 +33,8 @@ pub(super) struct Prepared<'a> {
     pub(super) record: Option<Target>,
     /// File of `--ledger` with its path.
     pub(super) spill: Option<(fs::File, &'a Path)>,
-    pub(super) _locks: [Option<files::Lock>; 2],
+    /// Locks of `--env` and of `--supervisor`.
+    pub(super) locks: [Option<files::Lock>; 2],
 }
 
 impl<'a> Prepared<'a> {
@@ -97,8 +98,8 @@ impl<'a> Prepared<'a> {
         listen.admin_token = admin_token.clone().or(listen.admin_token);
         let spill = |path: &'a PathBuf| Ok::<_, CliError>((exclusive("--ledger", path)?, &**path));
         let spill = ledger.as_ref().map(spill).transpose()?;
-        let _locks = [env, mounts];
-        Ok(Self { builder, listen, kubelets, rules, state, origin, record, spill, _locks })
+        let locks = [env, mounts];
+        Ok(Self { builder, listen, kubelets, rules, state, origin, record, spill, locks })
     }
 }
 
@@ -156,8 +157,8 @@ fn read_rules(path: &Path) -> Result<Vec<Rule>, CliError> {
     let rules = document::yaml(&text)
         .and_then(document::rules)
         .map_err(|wrong| CliError::document("--faults", path, &wrong))?;
-    for doubt in rules.iter().flat_map(faults::warnings) {
-        Terminal.warn(&format!("--faults {}: {doubt}", path.display()));
+    for warning in rules.iter().flat_map(faults::warnings) {
+        Terminal.warn(&format!("--faults {}: {warning}", path.display()));
     }
     Ok(rules)
 }

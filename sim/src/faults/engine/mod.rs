@@ -285,7 +285,7 @@ fn matches(matcher: &Matcher, call: &Call) -> bool {
         && is(&client.user_agent, Some(&call.caller.user_agent))
 }
 
-/// True if the operation, or its class, matches one of the patterns, or if there are none.
+/// True if the operation or its class matches one of the patterns, and for an empty list of patterns.
 pub(crate) fn matches_operation(ops: &Ops, operation: &str, class: Class) -> bool {
     let is_match = |pattern: &str| match pattern.strip_prefix('@') {
         Some(_) => pattern == class.tag(),

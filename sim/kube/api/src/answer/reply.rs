@@ -18,7 +18,7 @@ pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Reason of a failure, such as `NotFound`; the status code if the failure has no reason.
-    /// `None` for an answer that is no failure.
+    /// `None` for a success.
     pub fault: Option<String>,
     /// Objects in the answer, in the state in which the answer has them. `None` for an answer that
     /// has none by its nature, such as a discovery document, a failure or a watch.

@@ -95,10 +95,7 @@ impl Objects {
             Verb::Delete => self.delete(def, request, target),
             Verb::DeleteCollection => self.delete_collection(def, request, target),
         };
-        let reply = answered.unwrap_or_else(|status| {
-            tracing::trace!(path = %request.path, code = status.code, "request refused");
-            answer::failure(&status)
-        });
+        let reply = answered.unwrap_or_else(|status| answer::failure(&status));
         match def.warning(&target.version) {
             "" => reply,
             warning => warnings::with_warnings(reply, &[warning.to_owned()]),

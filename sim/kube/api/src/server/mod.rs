@@ -50,7 +50,8 @@ impl KubeApi {
     }
 
     /// Parses and summarizes a request of `client`. Checks neither credentials nor permissions.
-    /// The server ignores the part of `body` after [`MAX_BODY_BYTES`].
+    /// [`handle`](Self::handle) refuses a request that needs its body if `body` is longer than
+    /// [`MAX_BODY_BYTES`](crate::MAX_BODY_BYTES).
     pub fn classify(&self, parts: &Parts, body: &Bytes, client: &Client) -> (Summary, Request) {
         let request = Request::read(parts, body, client);
         let user = match &request.certificate {

@@ -60,7 +60,8 @@ where
     }
 }
 
-/// Reads a body, up to the piece that exceeds [`MAX_BODY_BYTES`]. The server then refuses it.
+/// Reads a body, up to the piece that exceeds [`MAX_BODY_BYTES`]. The server then refuses a
+/// request that needs its body.
 ///
 /// # Errors
 /// The reason for which the body ends early.
