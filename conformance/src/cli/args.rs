@@ -122,10 +122,12 @@ pub(super) struct Run {
     /// Directory for results.json, junit.xml, summary.md, index.html and ledger.jsonl.
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
-    /// Enables a deliberate defect of our provider.
+    /// Name of a deliberate defect to enable in our provider, such as ErrorIsGone; an unknown name
+    /// prints the list.
     #[arg(long, value_parser = mutant, conflicts_with = "provider")]
     pub(super) mutant: Option<Mutants>,
-    /// Omits the table of calls by phase and number of nodes.
+    /// Does not count calls: omits the table of calls by phase and number of nodes, and the
+    /// comparison with conformance/budgets.yaml (exit code 6).
     #[arg(long, conflicts_with = "provider")]
     pub(super) no_cost: bool,
     /// Instances mode of our provider: auto, watch, poll or v1. Checks that count calls or need a

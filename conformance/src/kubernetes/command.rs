@@ -41,8 +41,8 @@ pub enum KubernetesCommand {
         #[arg(long, requires = "show")]
         only: Option<String>,
     },
-    /// Plays generated sequences of requests on both servers, up to the first difference, and
-    /// prints the shortest sequence that shows it.
+    /// Plays generated sequences of requests on a real API server and on the simulated one until
+    /// the answers differ, shortens that sequence, and prints it.
     Fuzz {
         /// Number of generated sequences.
         #[arg(long, default_value = "300")]

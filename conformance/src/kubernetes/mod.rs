@@ -37,7 +37,7 @@ pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
         .enable_time()
         .start_paused(true)
         .build()
-        .context("cannot start a runtime without I/O; try again")?;
+        .context("cannot start the runtime of the simulated API server; end other programs and try again")?;
     runtime.block_on(async {
         let topology = sim::world::Topology::zones(1).machines(0);
         let sim = sim::Sim::builder().topology(topology).start();

@@ -271,7 +271,7 @@ async fn each_failure_has_its_own_message_and_retry_rule() {
         (
             "bomb",
             Answer::Raw(200, "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>"),
-            "malformed answer: document type declarations are not allowed in SOAP",
+            "malformed answer: the answer has a document type declaration, so it is not SOAP; check that address and proxy lead to vCenter",
             Retry::WithBackoff,
         ),
         (

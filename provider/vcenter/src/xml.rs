@@ -64,7 +64,9 @@ pub enum XmlError {
     #[error("not well-formed XML: {0}")]
     Syntax(String),
     /// The document has a document type declaration, which SOAP forbids.
-    #[error("document type declarations are not allowed in SOAP")]
+    #[error(
+        "the answer has a document type declaration, so it is not SOAP; check that address and proxy lead to vCenter"
+    )]
     DocType,
     /// The document ended inside an element, as a cut connection leaves it.
     #[error("the document ends before its root element does")]

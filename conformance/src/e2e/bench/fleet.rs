@@ -48,10 +48,14 @@ impl Fleet {
     /// register the Nodes yet.
     pub(super) fn new(plan: &Plan, cluster: &Cluster) -> anyhow::Result<Self> {
         let world = plan.topology().build(Timestamp::UNIX_EPOCH, 0);
-        let vcenter = world.vcenter("vc0").context("a world has a vCenter")?;
+        let vcenter = world
+            .vcenter("vc0")
+            .context("the world of the fleet has no vCenter vc0; this is a bug of conformance")?;
         let mut nodes = Vec::new();
         for (_, entity, machine) in vcenter.inventory.machines() {
-            let uuid = machine.config.uuid.context("a machine has a UUID")?;
+            let uuid = machine.config.uuid.with_context(|| {
+                format!("the machine {} has no UUID; this is a bug of conformance", entity.name)
+            })?;
             nodes.push((entity.name.clone(), uuid));
         }
         let names: Arc<[String]> = nodes.iter().map(|(name, _)| name.clone()).collect();

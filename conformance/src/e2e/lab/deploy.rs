@@ -231,7 +231,10 @@ fn manifests(project: &Path, backend: Backend) -> anyhow::Result<String> {
     let path: PathBuf = project.join("provider/deploy").join(file);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     if !text.contains(PUBLISHED) {
-        bail!("{}: does not contain the image {PUBLISHED}", path.display());
+        bail!(
+            "{}: does not contain the image {PUBLISHED}; name a checkout of the version of this program with --project, or restore the file",
+            path.display()
+        );
     }
     Ok(text)
 }
