@@ -10,7 +10,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Se
 const MAX_FOUND: usize = 100;
 
 /// Returns the paths of duplicate fields, each path once, in the order of their second occurrence,
-/// at most [`MAX_FOUND`].
+/// at most 100.
 ///
 /// Empty for a body that does not begin with a valid JSON value, or whose value is nested too
 /// deeply for `serde_json`.
