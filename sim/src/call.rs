@@ -6,40 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Identity;
-
-/// Protocol front end of the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Face {
-    /// vim25 over SOAP, at `/sdk`.
-    #[serde(rename = "soap")]
-    Soap,
-    /// vAPI REST, at `/rest` and `/api`.
-    #[serde(rename = "vapi")]
-    Vapi,
-    /// The workload cluster's Kubernetes API.
-    #[serde(rename = "k8s.guest")]
-    Cluster,
-    /// The Supervisor's Kubernetes API.
-    #[serde(rename = "k8s.supervisor")]
-    Supervisor,
-}
-
-impl Face {
-    /// The name used in rules and in the ledger.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Soap => "soap",
-            Self::Vapi => "vapi",
-            Self::Cluster => "k8s.guest",
-            Self::Supervisor => "k8s.supervisor",
-        }
-    }
-
-    /// True if the face is a Kubernetes API.
-    pub fn is_kubernetes(self) -> bool {
-        matches!(self, Self::Cluster | Self::Supervisor)
-    }
-}
+pub use sim_rules::Face;
 
 /// Kind of work that an operation does; rules name it `@read`, `@write`, `@login`, `@longpoll`,
 /// `@task`.

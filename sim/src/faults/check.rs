@@ -102,7 +102,7 @@ pub(crate) fn wrong_class(ops: &Ops) -> Option<String> {
 /// on any face that the rule matches ([`can_be_stale`]).
 fn never_stale(matcher: &Matcher) -> Option<&str> {
     let all = [Face::Soap, Face::Vapi, Face::Cluster, Face::Supervisor];
-    let protocol = matcher.protocol.map(Face::from);
+    let protocol = matcher.protocol;
     let can_be = |operation: &str| {
         let of = |face: &&Face| protocol.is_none_or(|it| it == **face);
         all.iter().filter(of).any(|face| can_be_stale(*face, operation))

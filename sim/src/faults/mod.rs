@@ -46,7 +46,6 @@ mod catalogue;
 mod check;
 mod effects;
 mod engine;
-mod face;
 mod warnings;
 
 pub(crate) use catalogue::named;

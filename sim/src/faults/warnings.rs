@@ -17,7 +17,7 @@ const VERBS: [&str; 8] =
 /// as an operation of a Kubernetes API, whatever the protocol. It passes if it has a known verb and
 /// a resource in lower case (or `OpenAPI`).
 pub fn warnings(rule: &Rule) -> Vec<String> {
-    let face = rule.matcher.protocol.map(Face::from);
+    let face = rule.matcher.protocol;
     let of_rule = |warning| format!("rule `{}`: match.op {warning}", rule.id);
     operation_warnings(&rule.matcher.op, face).map(of_rule).collect()
 }

@@ -21,7 +21,7 @@ pub(in crate::foreign) fn needs_built_in(scenario: &Scenario) -> Option<String> 
 fn of_rule(rule: &Rule) -> Option<String> {
     let elsewhere = |face: Face| face != Face::Cluster;
     let other = |server: &String| server != sim::CLUSTER;
-    if rule.matcher.protocol.is_some_and(|face| elsewhere(face.into()))
+    if rule.matcher.protocol.is_some_and(elsewhere)
         || rule.matcher.server.as_ref().is_some_and(other)
     {
         return None;

@@ -17,7 +17,7 @@ use super::{
     Action, Denial, Effect, Effects, HttpStatus, KubeStatus, Matcher, Ops, Rule, SoapFault, Spoil,
     Throttle, When, check,
 };
-use crate::{Call, Class, Face};
+use crate::{Call, Class};
 use glob::glob;
 
 /// Decision of a rule about a call that it matched.
@@ -273,7 +273,7 @@ fn matches(matcher: &Matcher, call: &Call) -> bool {
         (Some(_), None) => false,
     };
     let target = &call.target;
-    protocol.is_none_or(|face| Face::from(face) == call.face)
+    protocol.is_none_or(|face| face == call.face)
         && is(server, Some(&call.server))
         && matches_operation(op, &call.operation, call.class)
         && is(&resource.kind, target.kind.as_deref())
