@@ -32,6 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 60
 PORTS = {"vcenter": "8989", "cluster": "26443", "supervisor": "26444", "admin": "8900", "provider": "10258"}
+HOWS = ("", "fails", "until", "serve", "needs")
 BLOCK = re.compile(r"^<!-- replay(?:: (?P<how>[a-z]+)(?P<tools>(?: [a-z-]+)*))? -->\n```console\n(?P<text>.*?)^```$", re.M | re.S)
 SIM = """#!/bin/sh
 [ "$1" = serve ] || exec {program} "$@"
@@ -68,7 +69,12 @@ def main():
     pages = named or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     replayed, failed = 0, 0
     for page in pages:
-        blocks = list(BLOCK.finditer(page.read_text()))
+        text = page.read_text()
+        blocks = list(BLOCK.finditer(text))
+        if problem := misplaced(text, blocks):
+            failed += 1
+            print(f"{page.relative_to(ROOT)}: {problem}")
+            continue
         if not blocks:
             continue
         started = time.monotonic()
@@ -83,6 +89,16 @@ def main():
         print(f"{page.relative_to(ROOT)}: {done} of {len(blocks)} blocks replayed in {time.monotonic() - started:.1f} s")
     if failed or not replayed:
         sys.exit(f"{failed} pages are not as expected, {replayed} blocks are")
+
+
+def misplaced(text, blocks):
+    """Returns the problem of a mark that would be ignored: one that no block follows at once, or with an unknown word."""
+    known = {block.start() for block in blocks if (block["how"] or "") in HOWS and (block["how"] == "needs") == bool(block["tools"])}
+    for mark in re.finditer(r"^.*<!-- *replay.*$", text, re.M):
+        if mark.start() not in known:
+            words = ", ".join(f"`<!-- replay: {how} -->`" for how in HOWS if how)
+            return f"'{mark.group()}' marks no block: expected `<!-- replay -->`, {words} (needs: with programs), and ```console on the next line"
+    return None
 
 
 class Shell:
