@@ -13,7 +13,7 @@ use crate::{Denial, HttpStatus, KubeStatus, MissingPaths, SoapFault, Spoil, Thro
 #[non_exhaustive]
 pub enum Action {
     /// Waits for this world time before the server handles the call. Several delays add up.
-    Delay(#[serde(with = "crate::duration")] Duration),
+    Delay(#[serde(with = "sim_duration")] Duration),
     /// Answers with a vim25 fault.
     SoapFault(SoapFault),
     /// Answers with an HTTP status in the format of the face: a Kubernetes `Status`, a vAPI error,
@@ -68,11 +68,11 @@ pub enum Action {
     /// Sends each event that happens during a watch this long after it happened. While delayed
     /// events wait, the watch sends no bookmarks.
     #[serde(rename = "watch.delay")]
-    WatchDelay(#[serde(with = "crate::duration")] Duration),
+    WatchDelay(#[serde(with = "sim_duration")] Duration),
     /// Ends a watch cleanly after this time, whatever timeout the client requested; at most ten
     /// years.
     #[serde(rename = "watch.lasts")]
-    WatchLasts(#[serde(with = "crate::duration")] Duration),
+    WatchLasts(#[serde(with = "sim_duration")] Duration),
     /// Returns only the first n objects of a list, or of the initial state of a watch, as if they
     /// were all objects.
     #[serde(rename = "list.partial")]

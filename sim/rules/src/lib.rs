@@ -23,7 +23,6 @@
 
 mod action;
 mod answer;
-mod duration;
 mod face;
 mod kubernetes;
 mod matcher;

@@ -33,7 +33,7 @@ pub struct Rule {
     pub effect: Effect,
     /// World time after which the rule is no longer in force, counted from its addition; unlimited
     /// by default.
-    #[serde(default, with = "crate::duration::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "sim_duration::option", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::duration;
 use crate::scalars::OneOrMany;
 
 /// Conditions under which a rule fires on a call that it matches. All given conditions must hold.
@@ -121,14 +120,14 @@ impl<'de> Deserialize<'de> for Nth {
 
 impl Serialize for Between {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        [self.begin, self.end].map(duration::format).serialize(serializer)
+        [self.begin, self.end].map(sim_duration::format).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Between {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let [from, to] = <[String; 2]>::deserialize(deserializer)?;
-        let read = |text: &str| duration::parse(text).map_err(D::Error::custom);
+        let read = |text: &str| sim_duration::parse(text).map_err(D::Error::custom);
         Ok(Self::new(read(&from)?, read(&to)?))
     }
 }

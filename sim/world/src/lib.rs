@@ -31,7 +31,6 @@
 //! Kubernetes object store, [`kubelet`] the requests of simulated kubelets, and [`supervisor`] the
 //! Supervisor and its kinds.
 
-pub mod duration;
 pub mod kubelet;
 pub mod supervisor;
 pub mod vcenter;
@@ -50,6 +49,7 @@ pub use control_plane::ControlPlane;
 pub use event::{Applied, Event, Fault, Outcome};
 pub use kube_sim_store::{self as objects, Ids, Time};
 pub use reactions::{Completion, Held, Kubelet, Reaction, Step, Timing};
+pub use sim_duration as duration;
 pub use state::State;
 pub use supervisor::SupervisorTopology;
 pub use topology::{ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, Topology, ZONE_CATEGORY};

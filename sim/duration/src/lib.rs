@@ -1,13 +1,36 @@
-//! Durations in files and commands, in the format of Go and Kubernetes: `1m30s`.
+//! Durations in files, rules and commands, in the format of Go and Kubernetes: `1m30s`.
+//!
+//! [`parse`] and [`format`] convert text. The crate itself and its module [`option`] are for serde.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Settings {
+//!     #[serde(with = "sim_duration")]
+//!     grace: Duration,
+//! }
+//!
+//! let settings: Settings = serde_json::from_str(r#"{"grace": "1m30s"}"#).unwrap();
+//! assert_eq!(settings.grace, Duration::from_secs(90));
+//! ```
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
 /// The error of [`parse`] for a text that is not a valid duration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid duration `{0}`: write it like 90s, 1m30s or 250ms")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseDurationError(String);
+
+impl fmt::Display for ParseDurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invalid duration `{}`: write it like 90s, 1m30s or 250ms", self.0)
+    }
+}
+
+impl std::error::Error for ParseDurationError {}
 
 /// Parses a duration such as `1h2m3.5s`, `250ms` or `0`.
 ///
@@ -70,7 +93,7 @@ pub fn format(duration: Duration) -> String {
     text
 }
 
-/// Writes a duration, for `#[serde(with = "sim_world::duration")]`.
+/// Writes a duration, for `#[serde(with = "sim_duration")]`.
 ///
 /// # Errors
 /// Errors of the serializer.
@@ -78,7 +101,7 @@ pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S:
     serializer.serialize_str(&format(*duration))
 }
 
-/// Reads a duration, for `#[serde(with = "sim_world::duration")]`.
+/// Reads a duration, for `#[serde(with = "sim_duration")]`.
 ///
 /// # Errors
 /// A text that [`parse`] refuses.
@@ -86,7 +109,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// Functions for `#[serde(with = "sim_world::duration::option")]`, where `null` is `None`.
+/// Functions for `#[serde(with = "sim_duration::option")]`, where `null` is `None`.
 pub mod option {
     use super::{Deserialize, Deserializer, Duration, Error, Serializer, format, parse};
 
@@ -117,6 +140,11 @@ pub mod option {
     }
 }
 
+/// The examples of the README, which are tested with those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +159,7 @@ mod tests {
             ("0.1s", Some(Duration::from_millis(100))),
             ("", None),
             ("5", None),
+            ("1s5", None),
             ("s", None),
             ("5 s", None),
             ("-5s", None),
