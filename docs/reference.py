@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
 RULES = "sim/rules sim/src/faults"
+OPERATIONS = "sim/src/call/operations"
 NOTE = "<!-- docs/reference.py writes this page; do not edit it. -->\n\n"
 
 
@@ -140,9 +141,9 @@ def table(head, rows):
 
 
 def operations():
-    soap = declared("sim/src/vim", "RetrieveServiceContent")
-    vapi = declared("sim/src/vapi", "cis.session.create")
-    text = next(path.read_text() for path in sources("sim/src/vim") if "const FAULTS: &[&str]" in path.read_text())
+    soap = declared("RetrieveServiceContent")
+    vapi = declared("cis.session.create")
+    text = next(path.read_text() for path in sources(OPERATIONS) if "const FAULTS: &[&str]" in path.read_text())
     faults = re.findall(r'"([A-Za-z]+)"', text.split("const FAULTS: &[&str] = &[")[1].split("];")[0])
     return (
         "# Operations of a vCenter\n\n"
@@ -153,11 +154,11 @@ def operations():
     )
 
 
-def declared(folder, first):
-    """The names on the wire in the table of operations that begins with this one, with their classes if the table has them."""
-    text = next(text for path in sources(folder) if f'= "{first}"' in (text := path.read_text()))
-    rows = re.findall(r'^\s*[A-Za-z]+ = "([^"]+)"(?:, ([A-Z][a-z]+), )?', text, re.M)
-    return [f"`{name}`, `@{kind.lower()}`" if kind else f"`{name}`" for name, kind in rows]
+def declared(first):
+    """The names on the wire in the table of operations that begins with this one, with their classes."""
+    text = next(text for path in sources(OPERATIONS) if f'= "{first}", ' in (text := path.read_text()))
+    rows = re.findall(r'^\s*[A-Za-z]+ = "([^"]+)", ([A-Z][a-z]+), ', text, re.M)
+    return [f"`{name}`, `@{kind.lower()}`" for name, kind in rows]
 
 
 def names(all_names):

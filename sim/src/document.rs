@@ -7,7 +7,6 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::faults::{self, Rule};
 use kube_sim_store::duplicate_fields;
 
 /// An error in a document.
@@ -120,37 +119,6 @@ pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, DocumentError> {
         let path = path.trim_end_matches('?').trim_end_matches('.');
         from_serde(&value, path, &message)
     })
-}
-
-/// Parses and validates one rule or a list of rules. The name of a failure in the catalogue stands
-/// for its rule.
-pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, DocumentError> {
-    let list = match value {
-        Value::Array(list) => list,
-        Value::Object(_) => vec![value],
-        // A single name of a failure in the catalogue.
-        Value::String(name) if faults::known(&name).is_some() => vec![Value::String(name)],
-        other => {
-            return Err(DocumentError::at_key(
-                "",
-                &other,
-                "a list of fault rules is expected",
-                "write `- id: NAME`, `match: {…}`, `do: […]` for each rule",
-            ));
-        }
-    };
-    let rule = |(n, value): (usize, Value)| {
-        let place = format!("[{n}]");
-        let value = faults::named(value).map_err(|wrong| wrong.prefix_key(&place))?;
-        let rule: Rule = typed(value).map_err(|wrong| {
-            let remedy = "a rule has id, match, when, do, effect, priority and ttl";
-            wrong.or_remedy(remedy).prefix_key(&place)
-        })?;
-        faults::check(&rule)
-            .map_err(|problem| DocumentError::document(problem, "correct the rule"))?;
-        Ok(rule)
-    };
-    list.into_iter().enumerate().map(rule).collect()
 }
 
 /// Converts an error message of serde to key, value, problem and remedy.
@@ -275,54 +243,6 @@ fn short(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_invalid_rule_file_is_refused_with_its_key_and_a_remedy() {
-        let read = |text: &str| match rules(yaml(text.as_bytes()).unwrap()) {
-            Ok(rules) => panic!("accepted: {rules:?}"),
-            Err(wrong) => format!("{} | {}", wrong.summary(), wrong.remedy),
-        };
-        for (name, text, want) in [
-            (
-                "a misspelt key",
-                "- id: a\n  mach: {}\n  do: [reset]",
-                "[0].mach: unknown key | did you mean `match`?",
-            ),
-            (
-                "a misspelt nested key",
-                "- id: a\n  match: {operation: x}\n  do: [reset]",
-                "[0].match.operation: unknown key | expected one of protocol, server, op, resource, client",
-            ),
-            (
-                "an unknown action",
-                "- id: a\n  do: [rest]",
-                "[0].do[0]: rest: is not known | did you mean `reset`?",
-            ),
-            ("a missing key", "- id: a", "[0].do: is missing | add it"),
-            (
-                "a wrong type",
-                "- id: a\n  priority: high\n  do: [reset]",
-                "[0].priority: \"high\": invalid value | write a whole number",
-            ),
-            (
-                "a rule that parses but cannot work",
-                "- id: a\n  when: {every: 0}\n  do: [reset]",
-                "rule `a`: when.every is 0; write 1 or more | correct the rule",
-            ),
-            (
-                "a text as match",
-                "- id: a\n  match: x",
-                "[0].match: \"x\": invalid value | write keys and values",
-            ),
-            (
-                "a text in place of a list",
-                "reset",
-                "\"reset\": a list of fault rules is expected | write `- id: NAME`, `match: {…}`, `do: […]` for each rule",
-            ),
-        ] {
-            assert_eq!(read(text), want, "{name}");
-        }
-    }
 
     #[test]
     fn the_distance_of_two_words_counts_single_letter_edits() {

@@ -11,6 +11,7 @@ use sim_world::{PROVIDER_USER, Topology, VcRequest};
 use tower::Service as _;
 
 use crate::document::{self, DocumentError};
+use crate::faults;
 use crate::soap::{self, MalformedEnvelope};
 use crate::{Sim, cli};
 #[cfg(fuzzing)]
@@ -128,11 +129,11 @@ pub fn world(text: &[u8]) {
 /// with an error that lacks a problem or a remedy, or whose [`DocumentError::summary`] has 2,000
 /// bytes or more.
 pub fn rules(text: &[u8]) {
-    let read = document::yaml(text).and_then(document::rules);
+    let read = document::yaml(text).and_then(faults::read_rules);
     if let Ok(rules) = &read {
         for rule in rules {
             let text = serde_json::to_vec(rule).expect("a rule as JSON");
-            let again = document::yaml(&text).and_then(document::rules);
+            let again = document::yaml(&text).and_then(faults::read_rules);
             assert_eq!(again.as_deref(), Ok(std::slice::from_ref(rule)));
         }
     }

@@ -63,9 +63,7 @@ pub mod fuzzing;
 mod handle;
 pub mod ledger;
 mod listen;
-mod names;
 mod recording;
-mod reply;
 mod server;
 mod sim;
 mod soap;
@@ -75,7 +73,10 @@ pub mod tls;
 mod vapi;
 mod vim;
 
-pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
+pub use call::operations::{can_be_stale, fault_classes, operations};
+pub use call::{
+    Body, Call, Caller, Class, Face, Incoming, Outcome, Peer, Reply, RequestNote, Target,
+};
 pub use call_path::Broken;
 pub use clock::Clock;
 pub use cluster::{AnswerFuture, Backing};
@@ -85,9 +86,7 @@ pub use kube_sim_api::{Access, Changes, Identity, Tokens};
 pub use listen::{
     Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
 };
-pub use names::{can_be_stale, fault_classes, operations};
 pub use recording::{Recording, RecordingError, read_recording, write_recording};
-pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};
 pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
 pub use sim_world as world;

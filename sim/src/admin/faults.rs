@@ -24,7 +24,7 @@ pub(super) async fn add(
     State(control): State<Control>,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Value>), AdminError> {
-    let rules = document::rules(document::yaml(&body)?)?;
+    let rules = faults::read_rules(document::yaml(&body)?)?;
     let warnings: Vec<String> = rules.iter().flat_map(faults::warnings).collect();
     let added: Vec<String> = rules.iter().map(|rule| rule.id.clone()).collect();
     control.fault_all(rules).map_err(|error| refused(&error))?.keep();

@@ -296,7 +296,7 @@ mod tests {
 
     #[tokio::test]
     async fn padding_comes_before_the_body() {
-        let body = spoiled(crate::reply::full(JSON), Spoil::Padded(2));
+        let body = spoiled(crate::call::full(JSON), Spoil::Padded(2));
         let bytes = body.collect().await.unwrap().to_bytes();
         assert_eq!(bytes.len(), 2 * MIB + JSON.len());
         assert!(bytes.ends_with(JSON.as_bytes()));

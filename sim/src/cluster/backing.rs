@@ -21,8 +21,8 @@ use http_body_util::BodyExt as _;
 use sim_world::objects::Status;
 
 use super::ParsedRequest;
+use crate::call::full;
 use crate::faults::Effects;
-use crate::reply::full;
 use crate::{Body, Call, Class, Outcome, Reply};
 use kube_sim_api::{self, AnswerFacts};
 

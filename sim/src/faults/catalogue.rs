@@ -3,10 +3,8 @@
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::Rule;
-use crate::document::{self, DocumentError, closest};
 
 static CATALOGUE: LazyLock<Vec<Known>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("catalogue.yaml")).expect("catalogue.yaml is valid")
@@ -38,37 +36,6 @@ pub fn catalogue() -> &'static [Known] {
 /// Returns the rule of the failure with this name; `None` if the catalogue has no such name.
 pub fn known(name: &str) -> Option<Rule> {
     catalogue().iter().find(|known| known.name() == name).map(|known| known.rule.clone())
-}
-
-/// Expands the name of a failure in a rule of a document. A text stands for the rule of that name.
-/// An object with the key `use` stands for the rule that `use` names; its other keys replace keys
-/// of that rule. Returns any other value unchanged.
-///
-/// # Errors
-/// A name that is not in the catalogue, or a `use` that is not a text.
-pub(crate) fn named(value: Value) -> Result<Value, DocumentError> {
-    let (name, own) = match value {
-        Value::String(name) => (name, None),
-        Value::Object(mut own) if own.contains_key("use") => {
-            let name: String = document::typed(own.shift_remove("use").unwrap_or_default())
-                .map_err(|wrong| wrong.prefix_key("use"))?;
-            (name, Some(own))
-        }
-        other => return Ok(other),
-    };
-    let Some(rule) = known(&name) else {
-        let names: Vec<&str> = catalogue().iter().map(Known::name).collect();
-        let remedy = match closest(&name, &names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`sim fault known` lists the names".to_owned(),
-        };
-        return Err(DocumentError::at_key("", &name.into(), "no failure has this name", remedy));
-    };
-    let mut rule = serde_json::to_value(rule).unwrap_or_default();
-    if let (Some(own), Value::Object(rule)) = (own, &mut rule) {
-        rule.extend(own);
-    }
-    Ok(rule)
 }
 
 #[cfg(test)]
@@ -105,24 +72,5 @@ mod tests {
             let row = format!("| `{}` | {} |", known.name(), known.about);
             assert!(page.contains(&row), "docs/supervisor.md lacks the row\n{row}");
         }
-    }
-
-    #[test]
-    fn a_catalogue_name_in_a_rule_file_stands_for_its_rule() {
-        let read = |text: &str| document::rules(document::yaml(text.as_bytes()).unwrap());
-        let rules = read("[hangs, {use: token-refused, id: mine, when: {nth: 2}}]").unwrap();
-        assert_eq!(rules[0], known("hangs").unwrap());
-        let mut mine = known("token-refused").unwrap().nth(2);
-        mine.id = "mine".into();
-        assert_eq!(rules[1], mine);
-        let wrong = |text: &str| read(text).map_err(|wrong| (wrong.summary(), wrong.remedy));
-        assert_eq!(
-            wrong("[hang]"),
-            Err(("[0]: \"hang\": no failure has this name".into(), "did you mean `hangs`?".into()))
-        );
-        assert_eq!(
-            wrong("[{use: hangs, wen: {}}]"),
-            Err(("[0].wen: unknown key".into(), "did you mean `when`?".into()))
-        );
     }
 }

@@ -1,6 +1,7 @@
 //! Validation of rules that parse but cannot work.
 
 use super::{Action, Denial, HttpStatus, KubeStatus, Matcher, Ops, Rule, SoapFault, Spoil};
+use crate::call::operations::fault_class;
 use crate::{Face, can_be_stale};
 
 /// Classes of operations that a pattern can name.
@@ -68,9 +69,7 @@ pub fn check(rule: &Rule) -> Result<(), String> {
                     ));
                 }
             }
-            Action::SoapFault(SoapFault { class, .. })
-                if crate::vim::fault_class(class).is_none() =>
-            {
+            Action::SoapFault(SoapFault { class, .. }) if fault_class(class).is_none() => {
                 return Err(format!(
                     "rule `{id}`: soapFault type `{class}` is not known; try SystemError"
                 ));

@@ -44,14 +44,15 @@
 
 mod catalogue;
 mod check;
+mod documents;
 mod effects;
 mod engine;
 mod warnings;
 
-pub(crate) use catalogue::named;
 pub use catalogue::{Known, catalogue, known};
 pub use check::check;
 pub(crate) use check::wrong_class;
+pub(crate) use documents::read_rules;
 pub(crate) use effects::Effects;
 pub(crate) use engine::Addition;
 pub use engine::{ActiveRule, Evaluation, Faults, RuleError, needs_cluster_handler};

@@ -10,7 +10,6 @@
 //! memory, and [`Ledger::to_jsonl`] exports them as JSON lines. The `Display` text of a [`Record`]
 //! is one line for people.
 
-mod answer;
 mod query;
 mod record;
 mod spill;
@@ -20,11 +19,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-pub use answer::Digest;
+pub use crate::call::Digest;
 pub use query::Counts;
 pub use record::{Ended, Kind, Record};
 
-use sha2::{Digest as _, Sha256};
 use sim_world::Time;
 
 use crate::Call;
@@ -335,13 +333,6 @@ impl Ledger {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("the lock of the ledger is not poisoned")
     }
-}
-
-/// Returns a one-way digest of a session or credential: 8 hexadecimal digits. Equal secrets have
-/// equal digests.
-pub(crate) fn digest(secret: &str) -> String {
-    let hash = Sha256::digest(secret.as_bytes());
-    hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

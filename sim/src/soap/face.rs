@@ -6,11 +6,11 @@ use sim_world::vcenter::{MoRef, Service, SessionService};
 use sim_world::{Outcome, VcRequest, World};
 
 use super::{MalformedEnvelope, Request, fault, read, response, versions};
-use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
+use crate::call::operations::soap::Subject;
+use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target, session_digest};
 use crate::faults::Effects;
 use crate::handle::Locked;
-use crate::ledger;
-use crate::vim::{self, Failure, Node, Step, Subject, Vim, VimFault};
+use crate::vim::{self, Failure, Node, Step, Vim, VimFault};
 use crate::{Reply, WorldHandle, can_be_stale};
 
 const XML: &str = "text/xml; charset=utf-8";
@@ -76,7 +76,7 @@ impl SoapFace {
             Err(_) => ("malformed".to_owned(), Class::Read, Target::default(), String::new()),
             Ok(request) => {
                 let Request { operation, arguments, .. } = request;
-                let detail = operation.detail().text(arguments);
+                let detail = vim::argument_summary(operation.detail(), arguments);
                 let name = operation.name().to_owned();
                 (name, operation.class(), self.target(world, request), detail)
             }
@@ -93,7 +93,7 @@ impl SoapFace {
             class,
             target,
             caller: Caller { client: label(incoming, user.as_deref()), user_agent, user },
-            session: parsed.token.as_deref().map(ledger::digest),
+            session: parsed.token.as_deref().map(session_digest),
             request: RequestNote { bytes: incoming.body.len() as u64, detail },
         }
     }

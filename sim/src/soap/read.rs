@@ -4,7 +4,8 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::ResolveResult;
 use quick_xml::reader::NsReader;
 
-use crate::vim::{Node, Requested};
+use crate::call::operations::soap::NamedOperation;
+use crate::vim::Node;
 
 const ENVELOPE: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
@@ -36,7 +37,7 @@ pub(crate) enum MalformedEnvelope {
 /// A SOAP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(crate) operation: Requested,
+    pub(crate) operation: NamedOperation,
     /// Type and id of the target object, as the client states them in `_this`.
     pub(crate) this: (String, String),
     /// The operation element; `_this` is among its children.
@@ -63,7 +64,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Request, MalformedEnvelope> {
     let arguments = operations.next().ok_or(MalformedEnvelope::NoEnvelope)?;
     let this = arguments.child("_this").ok_or(MalformedEnvelope::NoThis)?.reference();
     Ok(Request {
-        operation: Requested::parse(&arguments.name),
+        operation: NamedOperation::parse(&arguments.name),
         this: (this.kind.into_owned(), this.id.to_owned()),
         operation_id,
         arguments,

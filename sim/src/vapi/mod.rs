@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use sim_world::vcenter::{EndReason, Password, SessionService, VcFault};
 use sim_world::{Outcome, VcRequest, World};
 
-use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote};
+use crate::call::operations::vapi::Operation;
+use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target, session_digest};
 use crate::faults::Effects;
 use crate::soap::{label, text};
-use crate::{Reply, WorldHandle, can_be_stale, ledger};
+use crate::{Reply, WorldHandle, can_be_stale};
 use dialect::{Dialect, Error};
-pub(crate) use route::Operation;
 use route::Route;
 
 const SESSION: &str = "vmware-api-session-id";
@@ -87,12 +87,12 @@ impl VapiFace {
                 route.operation.name(),
                 route.operation.class(),
                 tagging::target(vc, route, &incoming.body),
-                tagging::detail(route, &incoming.body),
+                tagging::detail(route.operation.detail(), &incoming.body),
             ),
             Err(_) => {
                 let parts = &incoming.parts;
                 let detail = format!("{} {}", parts.method, parts.uri.path());
-                ("unknown", Class::Read, crate::Target::default(), detail)
+                ("unknown", Class::Read, Target::default(), detail)
             }
         };
         Call {
@@ -106,7 +106,7 @@ impl VapiFace {
                 user_agent: parsed.user_agent.clone(),
                 user,
             },
-            session: parsed.token.as_deref().map(ledger::digest),
+            session: parsed.token.as_deref().map(session_digest),
             request: RequestNote { bytes: incoming.body.len() as u64, detail },
         }
     }

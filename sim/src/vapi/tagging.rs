@@ -8,7 +8,8 @@ use sim_world::vcenter::{Cardinality, Category, MoRef, Tag, VCenter, VcFault};
 use sim_world::{Outcome, VcRequest};
 
 use super::dialect::{Dialect, Error};
-use super::route::{Operation, Route};
+use super::route::Route;
+use crate::call::operations::vapi::{Detail, Operation};
 use crate::faults::Effects;
 use crate::{Reply, Target, WorldHandle};
 
@@ -368,16 +369,15 @@ pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Targe
     Target { kind: Some(object.kind), name, moref: Some(object.id), ..Target::default() }
 }
 
-/// Returns the summary of a request for readers of the ledger: the number of objects or tags in a
-/// lookup for several. Empty for other operations.
-pub(super) fn detail(route: &Route, body: &Bytes) -> String {
-    match route.operation {
-        Operation::AttachedTagsOnObjects => serde_json::from_slice::<ManyObjects>(body)
+/// Returns the part of a request that the ledger keeps as text; empty if the body lacks it.
+pub(super) fn detail(detail: Detail, body: &Bytes) -> String {
+    match detail {
+        Detail::Nothing => String::new(),
+        Detail::Objects => serde_json::from_slice::<ManyObjects>(body)
             .map(|it| format!("{} objects", it.object_ids.len()))
             .unwrap_or_default(),
-        Operation::AttachedObjectsOnTags => serde_json::from_slice::<ManyTags>(body)
+        Detail::Tags => serde_json::from_slice::<ManyTags>(body)
             .map(|it| format!("{} tags", it.tag_ids.len()))
             .unwrap_or_default(),
-        _ => String::new(),
     }
 }

@@ -8,10 +8,10 @@ use sim_world::{Outcome, VcRequest, World};
 
 use super::fault::VimFault;
 use super::node::Node;
-use super::operation::Operation as Op;
 use super::operations::{Caller, Failure, Vim};
 use super::properties::Reader;
 use super::sessions::SessionObjects;
+use crate::call::operations::soap::Operation as Op;
 use crate::handle::Locked;
 
 impl Vim {

@@ -4,47 +4,25 @@ use std::fmt::Write;
 
 use super::node::Node;
 use super::value::Value;
+use crate::call::operations::soap::Detail;
 
-/// Part of the arguments of a call that the ledger keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
-    /// No part.
-    Nothing,
-    /// User of a login.
-    User,
-    /// Types, property paths and start objects of a retrieval.
-    Specs,
-    /// Types, property paths and start objects of a filter.
-    Spec,
-    /// Version after which a wait begins.
-    Version,
-    /// Text of the argument with this name, the key of a search.
-    Argument(&'static str),
-    /// Numbers of added and removed objects of a list view.
-    Changes,
-    /// Number of objects of a list view.
-    Objects,
-}
-
-impl Detail {
-    /// Returns the part of `arguments` as text; empty if they lack it.
-    pub(crate) fn text(self, arguments: &Node) -> String {
-        let argument = |name: &str| arguments.text_of(name).unwrap_or_default();
-        match self {
-            Self::Nothing => String::new(),
-            Self::User => format!("user {}", argument("userName")),
-            Self::Specs => arguments.all("specSet").map(spec).collect::<Vec<_>>().join("; "),
-            Self::Spec => arguments.child("spec").map(spec).unwrap_or_default(),
-            Self::Version => match argument("version") {
-                "" => "from the beginning".to_owned(),
-                version => format!("after {}", version.rsplit('-').next().unwrap_or_default()),
-            },
-            Self::Argument(name) => argument(name).to_owned(),
-            Self::Changes => {
-                format!("+{} -{}", arguments.all("add").count(), arguments.all("remove").count())
-            }
-            Self::Objects => format!("{} objects", arguments.all("obj").count()),
+/// Returns the part of `arguments` that the ledger keeps as text; empty if they lack it.
+pub(crate) fn argument_summary(detail: Detail, arguments: &Node) -> String {
+    let argument = |name: &str| arguments.text_of(name).unwrap_or_default();
+    match detail {
+        Detail::Nothing => String::new(),
+        Detail::User => format!("user {}", argument("userName")),
+        Detail::Specs => arguments.all("specSet").map(spec).collect::<Vec<_>>().join("; "),
+        Detail::Spec => arguments.child("spec").map(spec).unwrap_or_default(),
+        Detail::Version => match argument("version") {
+            "" => "from the beginning".to_owned(),
+            version => format!("after {}", version.rsplit('-').next().unwrap_or_default()),
+        },
+        Detail::Argument(name) => argument(name).to_owned(),
+        Detail::Changes => {
+            format!("+{} -{}", arguments.all("add").count(), arguments.all("remove").count())
         }
+        Detail::Objects => format!("{} objects", arguments.all("obj").count()),
     }
 }
 

@@ -3,6 +3,7 @@
 use sim_world::vcenter::{Power, VcFault};
 
 use super::value::{Field, Object, Reference, Value};
+use crate::call::operations::fault_class;
 
 /// A vim25 fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +104,7 @@ impl VimFault {
             _ => None,
         };
         let mut fault = typical.unwrap_or_else(|| {
-            let class = super::types::fault_class(class).unwrap_or("SystemError");
+            let class = fault_class(class).unwrap_or("SystemError");
             let fault = Self::new(class, "A general system error occurred: injected");
             if class == "SystemError" { fault.with("reason", "injected") } else { fault }
         });

@@ -13,11 +13,11 @@ use super::content;
 use super::fault::VimFault;
 use super::logins::Tickets;
 use super::node::Node;
-use super::operation::{Operation as Op, Requested};
 use super::sessions::SessionObjects;
 use super::value::Value;
 use super::waiting::{Wait, WaitStart};
 use crate::WorldHandle;
+use crate::call::operations::soap::{NamedOperation, Operation as Op};
 use crate::faults::Effects;
 use crate::handle::Locked;
 use kube_sim_api::Signal;
@@ -104,7 +104,7 @@ impl Vim {
         &self,
         world: &mut Locked<'_>,
         caller: &Caller<'_>,
-        operation: &Requested,
+        operation: &NamedOperation,
         this: (&str, &str),
         arguments: &Node,
         effects: &Effects,

@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::fault::VimFault;
 use super::node::Node;
-use super::operation::Operation as Op;
 use super::operations::{Answer, Caller, Failure, Vim};
 use super::properties::Reader;
 use super::value::Value;
+use crate::call::operations::soap::Operation as Op;
 use crate::faults::Effects;
 use crate::handle::Locked;
 

@@ -8,10 +8,10 @@ use sim_world::{Outcome, VcRequest};
 
 use super::fault::VimFault;
 use super::node::Node;
-use super::operation::Operation as Op;
 use super::operations::{Answer, Caller, Failure, Vim};
 use super::types;
 use super::value::{Reference, Value};
+use crate::call::operations::soap::Operation as Op;
 use crate::handle::Locked;
 
 impl Vim {

@@ -1,4 +1,4 @@
-//! Managed object types of the simulated vCenter with their base types, and fault classes.
+//! Managed object types of the simulated vCenter with their base types.
 
 /// Managed object types, each with its direct base type; empty for `ManagedObject`.
 const TYPES: &[(&str, &str)] = &[
@@ -81,41 +81,6 @@ const TYPES: &[(&str, &str)] = &[
     ("Alarm", "ExtensibleManagedObject"),
 ];
 
-/// Fault classes that a rule may name.
-pub(crate) const FAULTS: &[&str] = &[
-    "SystemError",
-    "InvalidLogin",
-    "NotAuthenticated",
-    "NoPermission",
-    "ManagedObjectNotFound",
-    "InvalidProperty",
-    "RequestCanceled",
-    "InvalidCollectorVersion",
-    "InvalidArgument",
-    "InvalidRequest",
-    "InvalidType",
-    "MethodNotFound",
-    "NotSupported",
-    "NotImplemented",
-    "HostNotConnected",
-    "HostNotReachable",
-    "HostCommunication",
-    "InvalidPowerState",
-    "InvalidState",
-    "TaskInProgress",
-    "ToolsUnavailable",
-    "DuplicateName",
-    "InvalidName",
-    "NotFound",
-    "AlreadyExists",
-    "ResourceInUse",
-    "ConcurrentAccess",
-    "LimitExceeded",
-    "Timedout",
-    "RuntimeFault",
-    "PasswordExpired",
-];
-
 /// Returns the name of a type from the table; `ManagedObject` for an unknown type.
 pub(crate) fn known(kind: &str) -> &'static str {
     TYPES.iter().find(|(name, _)| *name == kind).map_or("ManagedObject", |(name, _)| *name)
@@ -149,9 +114,4 @@ pub(crate) fn chain(kind: &str) -> Vec<&'static str> {
         at = base;
     }
     chain
-}
-
-/// Returns the name of a fault class from [`FAULTS`]; `None` for any other class.
-pub(crate) fn fault_class(class: &str) -> Option<&'static str> {
-    FAULTS.iter().copied().find(|known| *known == class)
 }

@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use super::fault::VimFault;
 use super::node::Node;
-use super::operation::Operation as Op;
 use super::operations::{Caller, Vim};
 use super::select::FilterSpec;
 use super::sessions::{SessionObjects, references};
 use super::types;
 use super::value::{Reference, Value};
 use super::views::View;
+use crate::call::operations::soap::Operation as Op;
 use crate::faults::Effects;
 use crate::handle::Locked;
 use kube_sim_api::Changes;

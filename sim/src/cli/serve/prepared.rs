@@ -155,7 +155,7 @@ fn listeners(options: &Serve) -> ListenOptions {
 fn read_rules(path: &Path) -> Result<Vec<Rule>, CliError> {
     let text = fs::read(path).map_err(|error| CliError::file("--faults", path, &error))?;
     let rules = document::yaml(&text)
-        .and_then(document::rules)
+        .and_then(faults::read_rules)
         .map_err(|wrong| CliError::document("--faults", path, &wrong))?;
     for warning in rules.iter().flat_map(faults::warnings) {
         Terminal.warn(&format!("--faults {}: {warning}", path.display()));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
-use crate::ledger::Digest;
+use super::Digest;
 
 /// A response body: whole for most calls, a stream for watches.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;

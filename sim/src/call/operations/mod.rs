@@ -1,6 +1,55 @@
-//! Names of vCenters in rules and in the ledger: operations and fault classes.
+//! Operations and fault classes of a vCenter, by the names in rules and in the ledger.
+//!
+//! `soap.rs` and `vapi.rs` have a table each, with one row per operation. The faces read requests by
+//! these tables, and fault rules and their validation read them too.
 
-use crate::{Class, Face, vapi, vim};
+mod fault_classes;
+pub(crate) mod soap;
+pub(crate) mod vapi;
+
+use super::{Class, Face};
+pub(crate) use fault_classes::fault_class;
+
+/// Declares an enum of operations from a table with one row per operation: variant, name on the
+/// wire, class, the column that the head of the table declares, and detail in the ledger.
+macro_rules! operation_table {
+    (
+        $(#[$about:meta])*
+        $name:ident { $(#[$column_about:meta])* $column:ident: $type:ty }
+        $($(#[$meta:meta])* $variant:ident = $wire:literal, $class:ident, $value:expr, $detail:expr;)*
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $name { $($(#[$meta])* $variant,)* }
+
+        impl $name {
+            /// All operations.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Name on the wire, in rules and in the ledger.
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $wire,)* }
+            }
+
+            /// Kind of work.
+            pub(crate) const fn class(self) -> Class {
+                match self { $(Self::$variant => Class::$class,)* }
+            }
+
+            $(#[$column_about])*
+            pub(crate) const fn $column(self) -> $type {
+                match self { $(Self::$variant => $value,)* }
+            }
+
+            /// Part of the request that the ledger keeps.
+            pub(crate) const fn detail(self) -> Detail {
+                match self { $(Self::$variant => $detail,)* }
+            }
+        }
+    };
+}
+
+use operation_table;
 
 /// Every operation that a vCenter supports, with its face. Rules match these names and the ledger
 /// records them. The vCenter refuses any other operation with the appropriate fault.
@@ -10,7 +59,7 @@ use crate::{Class, Face, vapi, vim};
 /// assert!(sim::operations().any(|it| it == (sim::Face::Vapi, "tagging.tag.get")));
 /// ```
 pub fn operations() -> impl Iterator<Item = (Face, &'static str)> {
-    let soap = vim::Operation::ALL.iter().map(|operation| (Face::Soap, operation.name()));
+    let soap = soap::Operation::ALL.iter().map(|operation| (Face::Soap, operation.name()));
     soap.chain(vapi::Operation::ALL.iter().map(|operation| (Face::Vapi, operation.name())))
 }
 
@@ -50,29 +99,5 @@ pub fn can_be_stale(face: Face, operation: &str) -> bool {
 /// Every fault class that a rule can name in
 /// [`Action::SoapFault`](crate::faults::Action::SoapFault).
 pub fn fault_classes() -> &'static [&'static str] {
-    vim::FAULTS
+    fault_classes::FAULTS
 }
-
-/// Declares an enum whose variants have names on the wire, and generates its `ALL` and `name`.
-macro_rules! named {
-    (
-        $(#[$meta:meta])*
-        $vis:vis enum $kind:ident { $($(#[$variant_meta:meta])* $variant:ident = $name:literal,)* }
-    ) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        $vis enum $kind { $($(#[$variant_meta])* $variant,)* }
-
-        impl $kind {
-            /// All variants.
-            $vis const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// Name on the wire, in rules and in the ledger.
-            $vis const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-        }
-    };
-}
-
-pub(crate) use named;

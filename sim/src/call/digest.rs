@@ -1,4 +1,6 @@
-//! Digests of answers in 64 bits. Equal answers have equal digests, so a reader of the ledger can
+//! Digests of answers and of sessions.
+//!
+//! The digest of an answer has 64 bits. Equal answers have equal digests, so a reader of the ledger can
 //! find reads that returned nothing new.
 //!
 //! The digest of Kubernetes objects from the built-in API server covers the UIDs and versions of
@@ -11,6 +13,7 @@ use std::fmt;
 use std::hash::Hasher;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use sha2::{Digest as _, Sha256};
 
 /// Digest of an answer. Its text in the ledger has 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,6 +133,13 @@ impl Hasher for Folded {
     fn finish(&self) -> u64 {
         self.0
     }
+}
+
+/// Returns a one-way digest of a session or credential: 8 hexadecimal digits. Equal secrets have
+/// equal digests.
+pub(crate) fn session_digest(secret: &str) -> String {
+    let hash = Sha256::digest(secret.as_bytes());
+    hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -2,10 +2,8 @@
 //! the ledger and the fault rules need. The vCenter refuses all others: with `NotSupported`, if the
 //! caller is logged in and the object exists.
 
-use super::detail::Detail::{
-    self, Argument, Changes, Nothing, Objects, Spec, Specs, User, Version,
-};
-use crate::Class;
+use super::operation_table;
+use crate::call::Class;
 
 /// Object that a call refers to, for rules and for readers of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,51 +15,44 @@ pub(crate) enum Subject {
     StartObject,
 }
 
-use Subject::{StartObject, This};
-
-/// Declares [`Operation`] from a table with one row per operation: variant, name on the wire, class,
-/// subject, and detail in the ledger.
-macro_rules! operations {
-    ($($(#[$meta:meta])* $variant:ident = $name:literal, $class:ident, $subject:ident, $detail:expr;)*) => {
-        /// An operation of vim25 that the vCenter supports. The vCenter refuses every other
-        /// operation. The ledger records the refused calls too.
-        ///
-        /// Clients are known to need some of the refused operations: cloning, registering,
-        /// templates and folders (`CloneVM_Task`, `MigrateVM_Task`, `RegisterVM_Task`,
-        /// `UnregisterVM`, `MarkAsTemplate`, `MoveIntoFolder_Task`, …), all operations that build or
-        /// change hosts, clusters, pools and switches, `SearchDatastoreSubFolders_Task`,
-        /// `CancelTask`, and custom fields.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Operation { $($(#[$meta])* $variant,)* }
-
-        impl Operation {
-            /// All operations.
-            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// Name on the wire, in rules and in the ledger.
-            pub(crate) const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// Kind of work.
-            const fn class(self) -> Class {
-                match self { $(Self::$variant => Class::$class,)* }
-            }
-
-            /// Object that a call refers to.
-            const fn subject(self) -> Subject {
-                match self { $(Self::$variant => $subject,)* }
-            }
-
-            /// Part of the arguments that the ledger keeps.
-            const fn detail(self) -> Detail {
-                match self { $(Self::$variant => $detail,)* }
-            }
-        }
-    };
+/// Part of the arguments of a call that the ledger keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// No part.
+    Nothing,
+    /// User of a login.
+    User,
+    /// Types, property paths and start objects of a retrieval.
+    Specs,
+    /// Types, property paths and start objects of a filter.
+    Spec,
+    /// Version after which a wait begins.
+    Version,
+    /// Text of the argument with this name, the key of a search.
+    Argument(&'static str),
+    /// Numbers of added and removed objects of a list view.
+    Changes,
+    /// Number of objects of a list view.
+    Objects,
 }
 
-operations! {
+use Detail::{Argument, Changes, Nothing, Objects, Spec, Specs, User, Version};
+use Subject::{StartObject, This};
+
+operation_table! {
+    /// An operation of vim25 that the vCenter supports. The vCenter refuses every other operation.
+    /// The ledger records the refused calls too.
+    ///
+    /// Clients are known to need some of the refused operations: cloning, registering, templates
+    /// and folders (`CloneVM_Task`, `MigrateVM_Task`, `RegisterVM_Task`, `UnregisterVM`,
+    /// `MarkAsTemplate`, `MoveIntoFolder_Task`, …), all operations that build or change hosts,
+    /// clusters, pools and switches, `SearchDatastoreSubFolders_Task`, `CancelTask`, and custom
+    /// fields.
+    Operation {
+        /// Object that a call refers to.
+        subject: Subject
+    }
+
     RetrieveServiceContent = "RetrieveServiceContent", Read, This, Nothing;
     CurrentTime = "CurrentTime", Read, This, Nothing;
     Login = "Login", Login, This, User;
@@ -115,14 +106,14 @@ operations! {
 
 /// Operation that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Requested {
+pub(crate) enum NamedOperation {
     /// An operation that the vCenter supports.
     Supported(Operation),
     /// Name of any other operation.
     Other(String),
 }
 
-impl Requested {
+impl NamedOperation {
     /// Returns the operation of this name.
     pub(crate) fn parse(name: &str) -> Self {
         let found = Operation::ALL.iter().copied().find(|operation| operation.name() == name);

@@ -1,4 +1,11 @@
 //! Calls: requests that a face has classified by operation, target and caller.
+//!
+//! Faces, fault rules and ledger speak of a call in the terms of this folder: the tables of
+//! operations, the answer, and the digests of answers and sessions. It uses none of them.
+
+mod digest;
+pub(crate) mod operations;
+mod reply;
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,6 +13,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Identity;
+pub use digest::Digest;
+pub(crate) use digest::session_digest;
+pub(crate) use reply::full;
+pub use reply::{Body, Outcome, Reply};
 pub use sim_rules::Face;
 
 /// Kind of work that an operation does; rules name it `@read`, `@write`, `@login`, `@longpoll`,
