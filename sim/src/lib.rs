@@ -41,54 +41,41 @@
 //! the answer ends. So the ledger has every call that arrives, the rules that fired, and the
 //! answer that the caller received.
 
-mod admin;
 mod call;
-mod call_path;
-mod causes;
 // The program `sim`, for its `main`.
 #[doc(hidden)]
 pub mod cli;
-mod clock;
 mod cluster;
-mod control;
 // Parser of documents, for the manifests of conformance.
 #[doc(hidden)]
 pub mod document;
-mod driver;
 pub mod faults;
-mod files;
-#[cfg(any(fuzzing, test))]
-#[doc(hidden)]
-pub mod fuzzing;
-mod handle;
 pub mod ledger;
 mod listen;
-mod recording;
 mod server;
+mod shared_world;
 mod sim;
-mod soap;
 mod supervisor;
-pub mod testing;
-pub mod tls;
-mod vapi;
-mod vim;
+mod vcenter;
 
 pub use call::operations::{can_be_stale, fault_classes, operations};
 pub use call::{
     Body, Call, Caller, Class, Face, Incoming, Outcome, Peer, Reply, RequestNote, Target,
 };
-pub use call_path::Broken;
-pub use clock::Clock;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub use cli::fuzzing;
 pub use cluster::{AnswerFuture, Backing};
-pub use control::RuleGuard;
-pub use handle::WorldHandle;
 pub use kube_sim_api::{Access, Changes, Identity, Tokens};
 pub use listen::{
     Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
 };
-pub use recording::{Recording, RecordingError, read_recording, write_recording};
-pub use server::{Server, Service};
-pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
+pub use server::call_path::Broken;
+pub use server::{Server, Service, tls};
+pub use shared_world::{
+    Clock, Recording, RecordingError, RuleGuard, WorldHandle, read_recording, write_recording,
+};
+pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH, testing};
 pub use sim_world as world;
 pub use supervisor::{
     Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor, SupervisorError, credentials, owner_ref,

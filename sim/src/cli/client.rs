@@ -10,8 +10,8 @@ use hyper_util::rt::TokioExecutor;
 
 use super::CliError;
 use super::args::Admin;
-use crate::admin::{ErrorBody, VERSION_HEADER};
-use crate::causes::with_causes;
+use crate::listen::admin::{ErrorBody, VERSION_HEADER};
+use crate::listen::causes::with_causes;
 
 /// Maximum time for an answer. Only a large ledger takes more than a moment.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::ListenError;
-use crate::causes::with_causes;
 use crate::document::DocumentError;
+use crate::listen::causes::with_causes;
 use crate::tls::TlsError;
 
 /// Exit code for bad input: an invalid command line, file or address.

@@ -8,14 +8,12 @@ mod args;
 mod client;
 mod columns;
 mod error;
+mod files;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod host;
-mod mount;
 mod query;
-mod record;
-mod report;
 mod serve;
-mod signals;
-mod state;
 mod terminal;
 mod world_file;
 

@@ -7,7 +7,7 @@ use sim_world::objects::{Command, Reply, Status, Store};
 use sim_world::{ControlPlane, Fault, Outcome, Time};
 
 use crate::WorldHandle;
-use crate::handle::Locked;
+use crate::shared_world::Locked;
 use kube_sim_api::{Backend, Changes};
 
 /// The objects of one control plane.

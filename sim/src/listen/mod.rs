@@ -1,9 +1,12 @@
-//! Sockets: one listener for each vCenter, the cluster, the Supervisor and the admin port.
+//! Sockets: one listener for each vCenter, the cluster, the Supervisor and the admin port, and the
+//! requests of the admin port.
 //!
 //! [`Sim::listen`](crate::Sim::listen) binds all listeners before any of them serves. If a port is
 //! busy, it returns an error and no listener serves.
 
 mod accept;
+pub(crate) mod admin;
+pub(crate) mod causes;
 mod connection;
 mod endpoints;
 mod framing;

@@ -10,10 +10,11 @@ use rustls::crypto::ring;
 use tokio::net::TcpListener;
 
 use super::accept::{Listener, ServedBy};
+use super::admin;
 use super::hosts::{count_up, counted_up, host_of, hosts};
 use super::{Advertise, ClientGate, Endpoint, Endpoints, ListenOptions, Transport};
 use crate::tls::{Alpn, Authority, Certificates, Leaf, TlsError, acceptor};
-use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle, admin};
+use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle};
 
 /// Reason why a sim cannot listen.
 #[derive(Debug, thiserror::Error)]

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sim_world::objects::{Command, GroupResource, Key};
 
-use crate::control::Control;
 use crate::server::Server;
+use crate::shared_world::Control;
 pub(crate) use credentials::ProviderCredentials;
 pub use credentials::SupervisorError;
 use kube_sim_api::{Access, Identity, Tokens};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::files;
+use crate::document::file;
 
 const CREDENTIALS: &str = "etc/cloud/ccm-provider";
 const OWNER: &str = "etc/kubernetes/guestclusters/cluster";
@@ -39,7 +39,7 @@ impl Mounts {
         if let Some(directory) = owner_ref.parent() {
             fs::create_dir_all(directory)?;
         }
-        files::replace(&owner_ref, owner.to_string().as_bytes())
+        file::replace(&owner_ref, owner.to_string().as_bytes())
     }
 }
 
@@ -64,7 +64,7 @@ fn publish(directory: &Path, all: &[(&str, &str)], stamp: &str) -> io::Result<()
     let name = fresh(directory, stamp)?;
     for (file, text) in all {
         io::Write::write_all(
-            &mut files::private(&directory.join(&name).join(file))?,
+            &mut file::private(&directory.join(&name).join(file))?,
             text.as_bytes(),
         )?;
     }

@@ -2,8 +2,13 @@
 //! signal arrives.
 
 mod inventory;
+mod mount;
 mod prepared;
+mod record;
+mod report;
 mod running;
+mod signals;
+mod state;
 
 use std::io;
 use std::path::Path;
@@ -12,14 +17,12 @@ use jiff::Timestamp;
 use sim_world::Command;
 use tokio::task::JoinSet;
 
-pub(super) use prepared::exclusive;
-
 use super::CliError;
 use super::args::{Serve, Switch};
-use super::record::Recording;
-use super::signals::Signals;
-use super::state::StateDirectory;
 use crate::Sim;
+use crate::cli::serve::record::Recording;
+use crate::cli::serve::signals::Signals;
+use crate::cli::serve::state::StateDirectory;
 use crate::faults::Rule;
 use crate::ledger::Ledger;
 use prepared::Prepared;

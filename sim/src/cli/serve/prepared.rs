@@ -8,12 +8,13 @@ use jiff::Timestamp;
 use sim_world::{Named, Topology};
 
 use super::inventory::{check_ports, kubelets_of, topology};
+use super::{mount, report};
 use crate::cli::args::Serve;
-use crate::cli::record::Target;
-use crate::cli::state::StateDirectory;
-use crate::cli::{CliError, Terminal, mount, report};
+use crate::cli::files;
+use crate::cli::serve::record::Target;
+use crate::cli::serve::state::StateDirectory;
+use crate::cli::{CliError, Terminal};
 use crate::faults::{self, Rule};
-use crate::files;
 use crate::ledger::Keep;
 use crate::sim::Builder;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use sim_world::{Command, Named};
 
-use crate::cli::signals::Signals;
-use crate::cli::state::StateDirectory;
-use crate::cli::{CliError, Terminal, mount, report};
-use crate::files::{self, Scratch};
+use super::{mount, report};
+use crate::cli::files::Scratch;
+use crate::cli::serve::signals::Signals;
+use crate::cli::serve::state::StateDirectory;
+use crate::cli::{CliError, Terminal};
+use crate::document::file;
 use crate::{Endpoints, ListenOptions, Sim};
 
 /// Input of [`serve`], for the work after the start of the world.
@@ -53,7 +55,7 @@ pub(super) async fn serve(
     let kept = state.map(|state| (state.path(), origin));
     Terminal.say(&report::text(sim, &endpoints, &variables, (env, kept)));
     if let Some(path) = env {
-        files::replace(path, variables.as_bytes())
+        file::replace(path, variables.as_bytes())
             .map_err(|error| CliError::file("--env", path, &error))?;
     }
     let kept = match state {
@@ -99,7 +101,7 @@ fn directory(
 fn write_credentials(directory: &Path, endpoints: &Endpoints) -> Result<(), CliError> {
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
-        files::replace(&path, text.as_bytes())
+        file::replace(&path, text.as_bytes())
             .map_err(|error| CliError::file("writing", &path, &error))
     };
     if let Some(pem) = endpoints.ca_pem() {

@@ -1,0 +1,131 @@
+//! Servers, which clients reach as a service in this process, over a pipe, or over a socket.
+//!
+//! `call_path` is the way of a call through a server, and `tls` has the certificates of sockets.
+
+pub(crate) mod call_path;
+pub mod tls;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+
+use crate::server::call_path::CallPath;
+use crate::{Body, Identity, Peer};
+
+/// Number of bytes that a pipe holds in each direction before the writer waits.
+const PIPE: usize = 256 * 1024;
+
+/// A vCenter or a Kubernetes API server. Clones refer to the same server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    name: String,
+    path: CallPath,
+    connections: Arc<AtomicU64>,
+}
+
+impl Server {
+    pub(crate) fn new(name: String, path: CallPath) -> Self {
+        Self { name, path, connections: Arc::default() }
+    }
+
+    /// Name of the server in the ledger.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns a connection as a tower service, without sockets, HTTP framing or TLS.
+    ///
+    /// `client` is the caller's label in the ledger and in rules. A Kubernetes API server requires
+    /// no credentials from a caller with a label.
+    pub fn service(&self, client: &str) -> Service {
+        let connection = self.next_connection();
+        let peer = Peer { client: client.to_owned(), connection, ..Peer::default() };
+        Service { path: self.path.clone(), peer }
+    }
+
+    /// Returns a connection over an in-memory pipe: HTTP/1.1 or HTTP/2 in plain text.
+    ///
+    /// The returned future serves the connection; the caller must poll it.
+    pub fn pipe(&self, client: &str) -> (DuplexStream, impl Future<Output = ()> + Send + 'static) {
+        let (ours, theirs) = tokio::io::duplex(PIPE);
+        let service = self.service(client);
+        (theirs, serve(ours, service))
+    }
+
+    pub(crate) fn next_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// True if the server is a vCenter whose service is stopped.
+    pub(crate) fn is_down(&self) -> bool {
+        self.path.front.is_down(&self.path.world.lock())
+    }
+
+    /// Returns the service of a connection that a listener accepted. `client` is the label of the
+    /// listener. The connection sets `identity` after its TLS handshake.
+    pub(crate) fn accepted(
+        &self,
+        client: &str,
+        address: String,
+        identity: Arc<OnceLock<Identity>>,
+    ) -> Service {
+        let connection = self.next_connection();
+        let peer = Peer { client: client.to_owned(), connection, address, identity };
+        Service { path: self.path.clone(), peer }
+    }
+}
+
+/// Serves HTTP on one end of a pipe until the connection ends.
+pub(crate) async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: Service,
+) {
+    let builder = http();
+    let service = TowerToHyperService::new(service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "HTTP over a pipe failed; the connection ends");
+    }
+}
+
+/// HTTP settings for pipes and sockets.
+pub(crate) fn http() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
+    builder.http2().timer(TokioTimer::new());
+    builder
+}
+
+/// One connection to a server, as a tower service.
+#[derive(Clone, Debug)]
+pub struct Service {
+    path: CallPath,
+    peer: Peer,
+}
+
+impl<B> tower::Service<http::Request<B>> for Service
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = http::Response<Body>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, io::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let Self { path, peer } = self.clone();
+        Box::pin(async move { path.serve(request, peer).await.map_err(io::Error::from) })
+    }
+}
