@@ -7,7 +7,7 @@ use std::path::Path;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::args::{Fault, Health, Ledger, World};
+use super::args::{Admin, Fault, Health, Ledger, World};
 use super::client::call;
 use super::columns::{Align, columns};
 use super::{CliError, Terminal};
@@ -46,74 +46,87 @@ pub(super) fn world(command: &World) -> Result<(), CliError> {
 /// Runs `sim fault …`.
 pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
     match command {
-        Fault::Add { rules, admin } => {
-            let body = match rules.as_str() {
-                "-" => standard_input()?,
-                name if faults::known(name).is_some() => json!([name]).to_string().into_bytes(),
-                text if text.trim_start().starts_with(['{', '[']) => text.as_bytes().to_vec(),
-                path => std::fs::read(path).map_err(|error| match error.kind() {
-                    std::io::ErrorKind::NotFound => CliError::input(
-                        format!("fault add {path}: neither a file nor the name of a known failure"),
-                        "check the path, or choose a name that `sim fault known` lists",
-                    ),
-                    _ => CliError::file("fault add", Path::new(path), &error),
-                })?,
-            };
-            let answer = parsed(&call(admin, Method::POST, "/faults", body)?);
-            for warning in answer["warnings"].as_array().into_iter().flatten() {
-                Terminal.warn(warning.as_str().unwrap_or_default());
-            }
-            for id in answer["added"].as_array().into_iter().flatten() {
-                Terminal.say(&format!("added {}\n", id.as_str().unwrap_or_default()));
-            }
-        }
+        Fault::Add { rules, admin } => add_rules(rules, admin),
         Fault::Known => {
-            let mut rows = vec![["NAME", "WHAT HAPPENS"].map(str::to_owned)];
-            let known = catalogue().iter();
-            rows.extend(known.map(|known| [known.name().to_owned(), known.about.clone()]));
-            Terminal.say(&columns([Align::Left; 2], &rows));
+            print_known_failures();
+            Ok(())
         }
-        Fault::List { admin } => {
-            let answer = call(admin, Method::GET, "/faults", Vec::new())?;
-            let mut rows = vec![["ID", "MATCHED", "FIRED", "RULE"].map(str::to_owned)];
-            for armed in parsed(&answer).as_array().into_iter().flatten() {
-                let id = armed["rule"]["id"].as_str().unwrap_or_default().to_owned();
-                let mut rule = armed["rule"].clone();
-                if let Value::Object(fields) = &mut rule {
-                    fields.shift_remove("id");
-                }
-                let count = |key: &str| armed[key].to_string();
-                rows.push([id, count("matched"), count("fired"), rule.to_string()]);
-            }
-            let out = columns([Align::Left, Align::Right, Align::Right, Align::Left], &rows);
-            Terminal.say(&out);
+        Fault::List { admin } => list_rules(admin),
+        Fault::Rm { ids, all, admin } => remove_rules(ids, *all, admin),
+    }
+}
+
+fn add_rules(rules: &str, admin: &Admin) -> Result<(), CliError> {
+    let body = match rules {
+        "-" => standard_input()?,
+        name if faults::known(name).is_some() => json!([name]).to_string().into_bytes(),
+        text if text.trim_start().starts_with(['{', '[']) => text.as_bytes().to_vec(),
+        path => std::fs::read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => CliError::input(
+                format!("fault add {path}: neither a file nor the name of a known failure"),
+                "check the path, or choose a name that `sim fault known` lists",
+            ),
+            _ => CliError::file("fault add", Path::new(path), &error),
+        })?,
+    };
+    let answer = parsed(&call(admin, Method::POST, "/faults", body)?);
+    for warning in answer["warnings"].as_array().into_iter().flatten() {
+        Terminal.warn(warning.as_str().unwrap_or_default());
+    }
+    for id in answer["added"].as_array().into_iter().flatten() {
+        Terminal.say(&format!("added {}\n", id.as_str().unwrap_or_default()));
+    }
+    Ok(())
+}
+
+fn print_known_failures() {
+    let mut rows = vec![["NAME", "WHAT HAPPENS"].map(str::to_owned)];
+    let known = catalogue().iter();
+    rows.extend(known.map(|known| [known.name().to_owned(), known.about.clone()]));
+    Terminal.say(&columns([Align::Left; 2], &rows));
+}
+
+fn list_rules(admin: &Admin) -> Result<(), CliError> {
+    let answer = call(admin, Method::GET, "/faults", Vec::new())?;
+    let mut rows = vec![["ID", "MATCHED", "FIRED", "RULE"].map(str::to_owned)];
+    for armed in parsed(&answer).as_array().into_iter().flatten() {
+        let id = armed["rule"]["id"].as_str().unwrap_or_default().to_owned();
+        let mut rule = armed["rule"].clone();
+        if let Value::Object(fields) = &mut rule {
+            fields.shift_remove("id");
         }
-        Fault::Rm { ids, all, admin } => {
-            if *all {
-                call(admin, Method::DELETE, "/faults", Vec::new())?;
-                Terminal.say("removed all rules\n");
-            }
-            let rules = parsed(&call(admin, Method::GET, "/faults", Vec::new())?);
-            let known: Vec<&str> = rules
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|armed| armed["rule"]["id"].as_str())
-                .collect();
-            // Checks all ids first, so that an unknown id removes no rule.
-            if let Some(id) = ids.iter().find(|id| !known.contains(&id.as_str())) {
-                let remedy = match known.as_slice() {
-                    [] => "no rule is in force".to_owned(),
-                    known => format!("known rules: {}", known.join(", ")),
-                };
-                return Err(CliError::input(format!("unknown rule `{id}`"), remedy));
-            }
-            for id in ids {
-                let path = format!("/faults/{}", escaped(id));
-                call(admin, Method::DELETE, &path, Vec::new())?;
-                Terminal.say(&format!("removed {id}\n"));
-            }
-        }
+        let count = |key: &str| armed[key].to_string();
+        rows.push([id, count("matched"), count("fired"), rule.to_string()]);
+    }
+    let out = columns([Align::Left, Align::Right, Align::Right, Align::Left], &rows);
+    Terminal.say(&out);
+    Ok(())
+}
+
+fn remove_rules(ids: &[String], all: bool, admin: &Admin) -> Result<(), CliError> {
+    if all {
+        call(admin, Method::DELETE, "/faults", Vec::new())?;
+        Terminal.say("removed all rules\n");
+    }
+    let rules = parsed(&call(admin, Method::GET, "/faults", Vec::new())?);
+    let known: Vec<&str> = rules
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|armed| armed["rule"]["id"].as_str())
+        .collect();
+    // Checks all ids first, so that an unknown id removes no rule.
+    if let Some(id) = ids.iter().find(|id| !known.contains(&id.as_str())) {
+        let remedy = match known.as_slice() {
+            [] => "no rule is in force".to_owned(),
+            known => format!("known rules: {}", known.join(", ")),
+        };
+        return Err(CliError::input(format!("unknown rule `{id}`"), remedy));
+    }
+    for id in ids {
+        let path = format!("/faults/{}", escaped(id));
+        call(admin, Method::DELETE, &path, Vec::new())?;
+        Terminal.say(&format!("removed {id}\n"));
     }
     Ok(())
 }

@@ -45,6 +45,18 @@ struct Metadata {
 
 /// Parses a world file. Returns the topology, and the seed if the file has one.
 pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), DocumentError> {
+    let mut spec = spec(text)?;
+    // `spec` has the keys of a `Topology`, and the seed.
+    let seed = spec.remove("seed").map_or(Ok(None), read_seed)?;
+    let topology: Topology = document::typed(Value::Object(spec))
+        .map_err(|wrong| wrong.or_remedy("write a value that fits the key").prefix_key("spec"))?;
+    check_topology(&topology)?;
+    topology.supervisor.as_ref().map_or(Ok(()), check_supervisor)?;
+    Ok((topology, seed))
+}
+
+/// Checks the head of a world file, and returns its `spec`.
+fn spec(text: &[u8]) -> Result<serde_json::Map<String, Value>, DocumentError> {
     let document = document::yaml(text)?;
     let remedy = || format!("begin with `apiVersion: {API_VERSION}` and `kind: World`");
     match &document {
@@ -55,8 +67,8 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), DocumentError
         }
     }
     let file: File = document::typed(document).map_err(|wrong| wrong.or_remedy(&remedy()))?;
-    let File { api_version, kind, _metadata, mut spec } = file;
-    for (key, value, want) in [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "World")]
+    for (key, value, want) in
+        [("apiVersion", &file.api_version, API_VERSION), ("kind", &file.kind, "World")]
     {
         if value != want {
             return Err(DocumentError::at_key(
@@ -67,24 +79,24 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), DocumentError
             ));
         }
     }
-    // `spec` has the keys of a `Topology`, and the seed.
-    let seed = match spec.remove("seed") {
-        None | Some(Value::Null) => None,
-        Some(seed) => {
-            let read = seed.as_u64();
-            let wrong = || {
-                DocumentError::at_key(
-                    "spec.seed",
-                    &seed,
-                    "is not a valid seed",
-                    "write a whole number, 0 or greater",
-                )
-            };
-            Some(read.ok_or_else(wrong)?)
-        }
+    Ok(file.spec)
+}
+
+/// Parses `spec.seed`. Returns `None` for null.
+fn read_seed(seed: Value) -> Result<Option<u64>, DocumentError> {
+    let wrong = || {
+        DocumentError::at_key(
+            "spec.seed",
+            &seed,
+            "is not a valid seed",
+            "write a whole number, 0 or greater",
+        )
     };
-    let topology: Topology = document::typed(Value::Object(spec))
-        .map_err(|wrong| wrong.or_remedy("write a value that fits the key").prefix_key("spec"))?;
+    if seed.is_null() { Ok(None) } else { seed.as_u64().map(Some).ok_or_else(wrong) }
+}
+
+/// Checks the values that the type of a key permits and a world cannot have.
+fn check_topology(topology: &Topology) -> Result<(), DocumentError> {
     for (key, value) in [("spec.vcenters", topology.vcenters), ("spec.hosts", topology.hosts)] {
         if value == 0 {
             return Err(DocumentError::at_key(
@@ -104,25 +116,28 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), DocumentError
             EVENT_TTL_REMEDY,
         ));
     }
-    if let Some(supervisor) = &topology.supervisor {
-        let SupervisorTopology { namespace, cluster } = supervisor;
-        for (key, value) in
-            [("spec.supervisor.namespace", namespace), ("spec.supervisor.cluster", cluster)]
-        {
-            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-            let is_label = !value.is_empty() && value.len() <= 41 && value.chars().all(is_plain);
-            if !is_label || value.starts_with('-') || value.ends_with('-') {
-                let remedy = "write 1 to 41 lower-case letters, digits and dashes";
-                return Err(DocumentError::at_key(
-                    key,
-                    &value.as_str().into(),
-                    "is not a valid name",
-                    remedy,
-                ));
-            }
+    Ok(())
+}
+
+/// Checks the names of the namespace and of the workload cluster.
+fn check_supervisor(supervisor: &SupervisorTopology) -> Result<(), DocumentError> {
+    let SupervisorTopology { namespace, cluster } = supervisor;
+    for (key, value) in
+        [("spec.supervisor.namespace", namespace), ("spec.supervisor.cluster", cluster)]
+    {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_label = !value.is_empty() && value.len() <= 41 && value.chars().all(is_plain);
+        if !is_label || value.starts_with('-') || value.ends_with('-') {
+            let remedy = "write 1 to 41 lower-case letters, digits and dashes";
+            return Err(DocumentError::at_key(
+                key,
+                &value.as_str().into(),
+                "is not a valid name",
+                remedy,
+            ));
         }
     }
-    Ok((topology, seed))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -32,57 +32,60 @@ pub fn check(rule: &Rule) -> Result<(), String> {
     if let Some(wrong) = wrong_class(&matcher.op) {
         return Err(format!("rule `{id}`: match.op {wrong}"));
     }
-    for action in actions {
-        match action {
-            Action::Status(HttpStatus { code, .. }) if !(100..=599).contains(code) => {
-                return Err(format!(
-                    "rule `{id}`: status code {code} is not a status of HTTP; write 100 to 599"
-                ));
-            }
-            Action::KubeStatus(KubeStatus { code, .. }) | Action::Deny(Denial { code, .. })
-                if !(400..=599).contains(code) =>
-            {
-                return Err(format!(
-                    "rule `{id}`: status code {code} is not an error; write 400 to 599"
-                ));
-            }
-            Action::Spoil(Spoil::CutShort(percent)) if *percent > 99 => {
-                return Err(format!(
-                    "rule `{id}`: spoil.cutShort is {percent}, which cuts nothing off; write 0 to 99 percent"
-                ));
-            }
-            Action::Spoil(Spoil::Padded(0)) => {
-                return Err(format!(
-                    "rule `{id}`: spoil.padded is 0, which changes nothing; write 1 MiB or more"
-                ));
-            }
-            Action::ReadStale(0) => {
-                return Err(format!(
-                    "rule `{id}`: read.stale is 0, which is the current state; write 1 or more"
-                ));
-            }
-            Action::ReadStale(_) => {
-                if let Some(operation) = never_stale(matcher) {
-                    return Err(format!(
-                        "rule `{id}`: {operation} always answers from the current state, so read.stale cannot change it; \
-                             remove it from match.op"
-                    ));
-                }
-            }
-            Action::SoapFault(SoapFault { class, .. }) if fault_class(class).is_none() => {
-                return Err(format!(
-                    "rule `{id}`: soapFault type `{class}` is not known; try SystemError"
-                ));
-            }
-            action if matcher.protocol.is_some_and(|face| !face.is_kubernetes()) => {
-                if let Some(name) = kubernetes_only(action) {
-                    return Err(format!(
-                        "rule `{id}`: {name} works only in a Kubernetes API; remove match.protocol or write k8s.guest or k8s.supervisor"
-                    ));
-                }
-            }
-            _ => {}
+    actions.iter().try_for_each(|action| check_action(id, matcher, action))
+}
+
+/// Checks that an action can work in the rule `id` with this matcher.
+fn check_action(id: &str, matcher: &Matcher, action: &Action) -> Result<(), String> {
+    match action {
+        Action::Status(HttpStatus { code, .. }) if !(100..=599).contains(code) => {
+            return Err(format!(
+                "rule `{id}`: status code {code} is not a status of HTTP; write 100 to 599"
+            ));
         }
+        Action::KubeStatus(KubeStatus { code, .. }) | Action::Deny(Denial { code, .. })
+            if !(400..=599).contains(code) =>
+        {
+            return Err(format!(
+                "rule `{id}`: status code {code} is not an error; write 400 to 599"
+            ));
+        }
+        Action::Spoil(Spoil::CutShort(percent)) if *percent > 99 => {
+            return Err(format!(
+                "rule `{id}`: spoil.cutShort is {percent}, which cuts nothing off; write 0 to 99 percent"
+            ));
+        }
+        Action::Spoil(Spoil::Padded(0)) => {
+            return Err(format!(
+                "rule `{id}`: spoil.padded is 0, which changes nothing; write 1 MiB or more"
+            ));
+        }
+        Action::ReadStale(0) => {
+            return Err(format!(
+                "rule `{id}`: read.stale is 0, which is the current state; write 1 or more"
+            ));
+        }
+        Action::ReadStale(_) => {
+            if let Some(operation) = never_stale(matcher) {
+                return Err(format!(
+                    "rule `{id}`: {operation} always answers from the current state, so read.stale cannot change it; \
+                         remove it from match.op"
+                ));
+            }
+        }
+        Action::SoapFault(SoapFault { class, .. }) if fault_class(class).is_none() => {
+            return Err(format!(
+                "rule `{id}`: soapFault type `{class}` is not known; try SystemError"
+            ));
+        }
+        action if matcher.protocol.is_some_and(|face| !face.is_kubernetes()) => {
+            if let Some(name) = kubernetes_only(action) {
+                return Err(format!(
+                    "rule `{id}`: {name} works only in a Kubernetes API; remove match.protocol or write k8s.guest or k8s.supervisor"
+                ));
+            }
+        }
+        _ => {}
     }
     Ok(())
 }

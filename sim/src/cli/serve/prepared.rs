@@ -11,7 +11,7 @@ use super::inventory::{check_ports, kubelets_of, topology};
 use super::{mount, report};
 use crate::cli::args::Serve;
 use crate::cli::files;
-use crate::cli::serve::record::Target;
+use crate::cli::serve::record::RecordingFile;
 use crate::cli::serve::state::StateDirectory;
 use crate::cli::{CliError, Terminal};
 use crate::faults::{self, Rule};
@@ -31,7 +31,7 @@ pub(super) struct Prepared<'a> {
     pub(super) state: Option<StateDirectory>,
     /// Origin of the world.
     pub(super) origin: report::World,
-    pub(super) record: Option<Target>,
+    pub(super) record: Option<RecordingFile>,
     /// File of `--ledger` with its path.
     pub(super) spill: Option<(fs::File, &'a Path)>,
     /// Locks of `--env` and of `--supervisor`.
@@ -90,7 +90,7 @@ impl<'a> Prepared<'a> {
         let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
         let state = state.as_deref().map(StateDirectory::open).transpose()?;
         let (builder, kubelets, origin) = world(options, state.as_ref(), now)?;
-        let record = record.as_deref().map(Target::open).transpose()?;
+        let record = record.as_deref().map(RecordingFile::open).transpose()?;
         let mut listen = listeners(options);
         if let Some(state) = &state {
             state.recall(&mut listen)?;

@@ -17,7 +17,7 @@ use crate::shared_world::Recorder;
 const EVERY: Duration = Duration::from_millis(500);
 
 /// The open file of a recording that has not begun.
-pub(super) struct Target {
+pub(super) struct RecordingFile {
     path: PathBuf,
     file: File,
 }
@@ -29,7 +29,7 @@ pub(super) struct Recording {
     thread: JoinHandle<io::Result<()>>,
 }
 
-impl Target {
+impl RecordingFile {
     /// Opens and locks the file.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
         Ok(Self { path: path.to_owned(), file: exclusive("--record", path)? })

@@ -20,34 +20,9 @@ pub(super) fn variables(
     let mut export = |key: &str, value: &str| {
         let _ = writeln!(out, "export {key}={}", quoted(value));
     };
-    let password = |vcenter: &str, user: &str| {
-        sim.password(vcenter, user).map(|it| it.expose().to_owned()).unwrap_or_default()
-    };
     let path = |name: &str| directory.map(|it| it.join(name).display().to_string());
     let authority = path("ca.pem").filter(|_| endpoints.authority.is_some());
-    if let Some((name, first)) = endpoints.vcenters.iter().next() {
-        export("GOVC_URL", &format!("{}/sdk", first.url));
-        export("GOVC_USERNAME", ADMINISTRATOR);
-        export("GOVC_PASSWORD", &password(name, ADMINISTRATOR));
-        if let Some(authority) = &authority {
-            export("GOVC_TLS_CA_CERTS", authority);
-        }
-    }
-    let names: Vec<&str> = endpoints.vcenters.keys().map(String::as_str).collect();
-    export("SIM_VCENTERS", &names.join(" "));
-    for (name, endpoint) in &endpoints.vcenters {
-        let name_upper = name.to_uppercase();
-        let mut export = |key: &str, value: &str| export(&format!("SIM_{name_upper}_{key}"), value);
-        export("URL", &endpoint.url);
-        export("USERNAME", ADMINISTRATOR);
-        export("PASSWORD", &password(name, ADMINISTRATOR));
-        export("PROVIDER_USERNAME", PROVIDER_USER);
-        export("PROVIDER_PASSWORD", &password(name, PROVIDER_USER));
-        if let Some(thumbprints) = endpoint.thumbprints() {
-            export("THUMBPRINT", &thumbprints.sha1);
-            export("THUMBPRINT_SHA256", &thumbprints.sha256);
-        }
-    }
+    export_vcenters(sim, endpoints, authority.as_deref(), &mut export);
     if let Some(authority) = &authority {
         export("SIM_CA", authority);
     }
@@ -72,6 +47,41 @@ pub(super) fn variables(
         export("SIM_ADMIN_TOKEN", token);
     }
     out
+}
+
+/// Exports the variables of all vCenters. `authority` is the path of the certificate to trust.
+fn export_vcenters(
+    sim: &Sim,
+    endpoints: &Endpoints,
+    authority: Option<&str>,
+    export: &mut impl FnMut(&str, &str),
+) {
+    let password = |vcenter: &str, user: &str| {
+        sim.password(vcenter, user).map(|it| it.expose().to_owned()).unwrap_or_default()
+    };
+    if let Some((name, first)) = endpoints.vcenters.iter().next() {
+        export("GOVC_URL", &format!("{}/sdk", first.url));
+        export("GOVC_USERNAME", ADMINISTRATOR);
+        export("GOVC_PASSWORD", &password(name, ADMINISTRATOR));
+        if let Some(authority) = authority {
+            export("GOVC_TLS_CA_CERTS", authority);
+        }
+    }
+    let names: Vec<&str> = endpoints.vcenters.keys().map(String::as_str).collect();
+    export("SIM_VCENTERS", &names.join(" "));
+    for (name, endpoint) in &endpoints.vcenters {
+        let name_upper = name.to_uppercase();
+        let mut export = |key: &str, value: &str| export(&format!("SIM_{name_upper}_{key}"), value);
+        export("URL", &endpoint.url);
+        export("USERNAME", ADMINISTRATOR);
+        export("PASSWORD", &password(name, ADMINISTRATOR));
+        export("PROVIDER_USERNAME", PROVIDER_USER);
+        export("PROVIDER_PASSWORD", &password(name, PROVIDER_USER));
+        if let Some(thumbprints) = endpoint.thumbprints() {
+            export("THUMBPRINT", &thumbprints.sha1);
+            export("THUMBPRINT_SHA256", &thumbprints.sha256);
+        }
+    }
 }
 
 /// Origin of the world that `--state` saves.

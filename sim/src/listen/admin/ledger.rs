@@ -17,7 +17,7 @@ use crate::shared_world::Control;
 /// Query parameters of `GET /ledger`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Wanted {
+pub(super) struct LedgerQuery {
     /// First sequence number to return; 0 by default.
     since: u64,
     /// Operations to return: exact names, patterns with `*`, or classes (`@login`), separated by
@@ -38,9 +38,9 @@ enum Format {
 /// of the calls among them. With `op` it returns only records of calls that match.
 pub(super) async fn read(
     State(control): State<Control>,
-    wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
+    wanted: Result<Query<LedgerQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, AdminError> {
-    let Query(Wanted { since, op, format }) = wanted.map_err(|rejected| {
+    let Query(LedgerQuery { since, op, format }) = wanted.map_err(|rejected| {
         AdminError::bad(rejected.body_text())
             .remedy("expected since=SEQ, op=PATTERN, format=jsonl or format=counts")
     })?;
@@ -136,7 +136,7 @@ mod tests {
         for n in 0..10 * PART {
             sim.ledger().note(sim.world().now(), Kind::Note, format!("note {n}"));
         }
-        let wanted = Wanted { format, ..Wanted::default() };
+        let wanted = LedgerQuery { format, ..LedgerQuery::default() };
         let mut answer = pin!(read(State(sim.control().clone()), Ok(Query(wanted))));
         let mut n_turns = 0;
         let answer = loop {

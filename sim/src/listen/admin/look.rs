@@ -15,7 +15,7 @@ use crate::shared_world::Control;
 /// Query parameters of `GET /world`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Wanted {
+pub(super) struct WorldQuery {
     /// Name of the machines to return; all machines by default.
     machine: Option<String>,
 }
@@ -67,9 +67,9 @@ struct NodeSummary {
 /// and the machines of that name.
 pub(super) async fn world(
     State(control): State<Control>,
-    wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
+    wanted: Result<Query<WorldQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Value>, AdminError> {
-    let Query(Wanted { machine }) = wanted.map_err(|rejected| {
+    let Query(WorldQuery { machine }) = wanted.map_err(|rejected| {
         AdminError::bad(rejected.body_text()).remedy("expected machine=NAME or no parameter")
     })?;
     control.world.advance();

@@ -11,8 +11,8 @@ use super::inbox::{BodyError, BodyReader, Limit};
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::cluster::{ClusterFace, ParsedRequest};
 use crate::faults::{ClusterAnswer, Effects};
-use crate::vcenter::soap::{self, SoapFace};
-use crate::vcenter::vapi::{self, VapiFace};
+use crate::vcenter::soap::{self, SoapFace, SoapRequest};
+use crate::vcenter::vapi::{VapiFace, VapiRequest};
 use crate::{Reply, WorldHandle};
 use kube_sim_api::MAX_BODY_BYTES;
 
@@ -33,9 +33,9 @@ pub(crate) enum Front {
 }
 
 /// A parsed request to any front end.
-pub(super) enum Parsed {
-    Soap(soap::Parsed),
-    Vapi(vapi::Parsed),
+pub(super) enum FrontRequest {
+    Soap(SoapRequest),
+    Vapi(VapiRequest),
     Cluster(ParsedRequest),
     /// A path that no front end serves.
     Nothing,
@@ -116,30 +116,35 @@ impl Front {
     /// Parses a request before the caller locks the world. Also classifies a request to an API
     /// server, because this classification locks the world itself. The call is `None` for a request
     /// to a vCenter.
-    pub(super) fn parse(&self, incoming: &Incoming) -> (Parsed, Option<Call>) {
+    pub(super) fn parse(&self, incoming: &Incoming) -> (FrontRequest, Option<Call>) {
         match self {
             Self::Cluster(api) => {
                 let (call, request) = api.classify(incoming);
-                (Parsed::Cluster(request), Some(call))
+                (FrontRequest::Cluster(request), Some(call))
             }
             Self::VCenter { .. } => {
                 let path = incoming.parts.uri.path();
                 match path.split('/').nth(1).unwrap_or_default() {
-                    "sdk" => (Parsed::Soap(SoapFace::parse(incoming)), None),
-                    "rest" | "api" => (Parsed::Vapi(VapiFace::parse(incoming)), None),
-                    _ => (Parsed::Nothing, None),
+                    "sdk" => (FrontRequest::Soap(SoapFace::parse(incoming)), None),
+                    "rest" | "api" => (FrontRequest::Vapi(VapiFace::parse(incoming)), None),
+                    _ => (FrontRequest::Nothing, None),
                 }
             }
         }
     }
 
     /// Classifies a request to a vCenter: operation, target and caller.
-    pub(super) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
+    pub(super) fn classify(
+        &self,
+        world: &World,
+        incoming: &Incoming,
+        parsed: &FrontRequest,
+    ) -> Call {
         match (self, parsed) {
-            (Self::VCenter { soap, .. }, Parsed::Soap(parsed)) => {
+            (Self::VCenter { soap, .. }, FrontRequest::Soap(parsed)) => {
                 soap.classify(world, incoming, parsed)
             }
-            (Self::VCenter { vapi, .. }, Parsed::Vapi(parsed)) => {
+            (Self::VCenter { vapi, .. }, FrontRequest::Vapi(parsed)) => {
                 vapi.classify(world, incoming, parsed)
             }
             (Self::VCenter { name, .. }, _) => unknown(name, incoming),
@@ -151,14 +156,14 @@ impl Front {
         &self,
         world: &WorldHandle,
         call: &Call,
-        parsed: Parsed,
+        parsed: FrontRequest,
         effects: &Effects,
     ) -> Reply {
         match (self, parsed) {
-            (Self::Cluster(api), Parsed::Cluster(request)) => {
+            (Self::Cluster(api), FrontRequest::Cluster(request)) => {
                 api.handle(call, request, effects).await
             }
-            (Self::VCenter { soap, .. }, Parsed::Soap(parsed)) => {
+            (Self::VCenter { soap, .. }, FrontRequest::Soap(parsed)) => {
                 soap.handle(parsed, effects).await
             }
             (Self::VCenter { name, vapi, .. }, parsed) => {
@@ -166,7 +171,7 @@ impl Front {
                     return reply;
                 }
                 match parsed {
-                    Parsed::Vapi(parsed) => vapi.handle(parsed, effects),
+                    FrontRequest::Vapi(parsed) => vapi.handle(parsed, effects),
                     _ => nothing(),
                 }
             }

@@ -26,7 +26,7 @@ use crate::faults::{Faults, HttpStatus, ReplacedAnswer, SoapFault, Spoil, Verdic
 use crate::ledger::{Ended, Kind, Ledger};
 use crate::{Body, Outcome, Reply, WorldHandle};
 use body::Watched;
-use front::Parsed;
+use front::FrontRequest;
 use spoiled::spoiled;
 
 /// Reason why a call has no response.
@@ -135,7 +135,7 @@ impl CallPath {
     ///
     /// # Errors
     /// [`Broken::Refused`] if the server is down.
-    fn arrive(&self, incoming: &Incoming) -> Result<(Call, Parsed), Broken> {
+    fn arrive(&self, incoming: &Incoming) -> Result<(Call, FrontRequest), Broken> {
         let (parsed, call) = self.front.parse(incoming);
         let mut world = self.world.lock();
         if self.front.is_down(&world) {
@@ -153,7 +153,7 @@ impl CallPath {
     async fn carry_out(
         &self,
         call: &Call,
-        parsed: Parsed,
+        parsed: FrontRequest,
         incoming: &Incoming,
         verdict: Verdict,
         record: Open,
@@ -202,18 +202,22 @@ impl CallPath {
             ReplacedAnswer::Cluster(answer) => {
                 Ok(record.answered(self.front.cluster_answer(call, incoming, &answer), None))
             }
-            ReplacedAnswer::Status(HttpStatus { code, retry_after, message, .. }) => {
-                let status =
-                    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-                let mut reply =
-                    self.front.status(call, incoming, status, message.as_deref(), retry_after);
-                if let Some(seconds) = retry_after {
-                    let value = HeaderValue::from(seconds);
-                    reply.response.headers_mut().insert(header::RETRY_AFTER, value);
-                }
-                Ok(record.answered(reply, None))
+            ReplacedAnswer::Status(status) => {
+                Ok(record.answered(self.status_answer(call, incoming, &status), None))
             }
         }
+    }
+
+    /// Returns the answer with an HTTP status that a rule requires.
+    fn status_answer(&self, call: &Call, incoming: &Incoming, status: &HttpStatus) -> Reply {
+        let HttpStatus { code, retry_after, message, .. } = status;
+        let code = StatusCode::from_u16(*code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut reply = self.front.status(call, incoming, code, message.as_deref(), *retry_after);
+        if let Some(seconds) = retry_after {
+            let value = HeaderValue::from(*seconds);
+            reply.response.headers_mut().insert(header::RETRY_AFTER, value);
+        }
+        reply
     }
 }
 

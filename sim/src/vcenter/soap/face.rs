@@ -10,7 +10,7 @@ use crate::call::operations::soap::Subject;
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target, session_digest};
 use crate::faults::Effects;
 use crate::shared_world::Locked;
-use crate::vcenter::vim::{self, Failure, Node, Step, Vim, VimFault};
+use crate::vcenter::vim::{self, Failure, Node, Progress, Vim, VimFault};
 use crate::{Reply, WorldHandle, can_be_stale};
 
 const XML: &str = "text/xml; charset=utf-8";
@@ -28,7 +28,7 @@ pub(crate) struct SoapFace {
 }
 
 /// A parsed request; its envelope may be an error.
-pub(crate) struct Parsed {
+pub(crate) struct SoapRequest {
     method: Method,
     path: String,
     envelope: Result<Request, MalformedEnvelope>,
@@ -54,10 +54,10 @@ impl SoapFace {
     }
 
     /// Parses a request; does not read the world.
-    pub(crate) fn parse(incoming: &Incoming) -> Parsed {
+    pub(crate) fn parse(incoming: &Incoming) -> SoapRequest {
         let headers = &incoming.parts.headers;
         let media_type = text(headers, header::CONTENT_TYPE);
-        Parsed {
+        SoapRequest {
             method: incoming.parts.method.clone(),
             path: incoming.parts.uri.path().to_owned(),
             envelope: read(&incoming.body),
@@ -68,7 +68,12 @@ impl SoapFace {
     }
 
     /// Classifies a request. Does not check the session or the arguments.
-    pub(crate) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
+    pub(crate) fn classify(
+        &self,
+        world: &World,
+        incoming: &Incoming,
+        parsed: &SoapRequest,
+    ) -> Call {
         let (operation, class, target, detail) = match &parsed.envelope {
             _ if parsed.method == Method::GET => {
                 (format!("GET {}", parsed.path), Class::Read, Target::default(), String::new())
@@ -108,8 +113,8 @@ impl SoapFace {
     /// Answers a request.
     ///
     /// Cancel safe: if the future is dropped, the call has had its whole effect or none.
-    pub(crate) async fn handle(&self, parsed: Parsed, effects: &Effects) -> Reply {
-        let Parsed { token, user_agent, .. } = &parsed;
+    pub(crate) async fn handle(&self, parsed: SoapRequest, effects: &Effects) -> Reply {
+        let SoapRequest { token, user_agent, .. } = &parsed;
         let request = match readable(&parsed, || self.versions()) {
             Ok(request) => request,
             Err(reply) => return refused(&self.world.lock(), &self.vcenter).unwrap_or(*reply),
@@ -119,8 +124,8 @@ impl SoapFace {
             Err(reply) => return *reply,
         };
         let result = match step {
-            Ok(Step::Done(answer)) => Ok(answer),
-            Ok(Step::Waits(wait)) => {
+            Ok(Progress::Done(answer)) => Ok(answer),
+            Ok(Progress::Waits(wait)) => {
                 let _served = Served { world: &self.world, vcenter: &self.vcenter, token: &token };
                 let caller = vim::Caller { token: &token, user_agent };
                 let reply = self.vim.wait(&caller, wait, effects).await;
@@ -174,7 +179,7 @@ impl SoapFace {
         token: Option<&String>,
         user_agent: &str,
         effects: &Effects,
-    ) -> Result<(String, bool, Result<Step, Failure>), Box<Reply>> {
+    ) -> Result<(String, bool, Result<Progress, Failure>), Box<Reply>> {
         let mut world = self.world.lock();
         if let Some(reply) = refused(&world, &self.vcenter) {
             return Err(Box::new(reply));
@@ -193,7 +198,7 @@ impl SoapFace {
             }
             None => self.vim.call(&mut world, &caller, operation, this, arguments, effects),
         };
-        if !matches!(step, Ok(Step::Waits(_))) {
+        if !matches!(step, Ok(Progress::Waits(_))) {
             let ended = VcRequest::CallEnded { token: token.clone() };
             let _ = world.request(&self.vcenter, ended);
         }
@@ -262,7 +267,10 @@ fn start_object(arguments: &Node) -> Option<&String> {
 
 /// Returns the operation request in the envelope of a POST. The error is the answer to any other
 /// request.
-fn readable(parsed: &Parsed, versions: impl FnOnce() -> Reply) -> Result<&Request, Box<Reply>> {
+fn readable(
+    parsed: &SoapRequest,
+    versions: impl FnOnce() -> Reply,
+) -> Result<&Request, Box<Reply>> {
     Err(Box::new(match (&parsed.method, &parsed.envelope) {
         (&Method::GET, _) => match parsed.path.trim_end_matches('/') {
             "/sdk/vimServiceVersions.xml" => versions(),

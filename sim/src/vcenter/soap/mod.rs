@@ -9,7 +9,7 @@ mod read;
 mod versions;
 mod write;
 
-pub(crate) use face::{Parsed, SoapFace, label, refused, text};
+pub(crate) use face::{SoapFace, SoapRequest, label, refused, text};
 
 pub(crate) use read::{MalformedEnvelope, Request, read};
 pub(crate) use write::{fault, response};

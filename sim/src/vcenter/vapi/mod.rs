@@ -32,7 +32,7 @@ pub(crate) struct VapiFace {
 }
 
 /// A parsed request. Parts that could not be parsed are errors or `None`.
-pub(crate) struct Parsed {
+pub(crate) struct VapiRequest {
     dialect: Dialect,
     route: Result<Route, Error>,
     body: Bytes,
@@ -61,11 +61,11 @@ impl VapiFace {
     }
 
     /// Parses a request; does not read the world.
-    pub(crate) fn parse(incoming: &Incoming) -> Parsed {
+    pub(crate) fn parse(incoming: &Incoming) -> VapiRequest {
         let parts = &incoming.parts;
         let (dialect, route) = route::read(&parts.method, &parts.uri);
         let media_type = text(&parts.headers, header::CONTENT_TYPE);
-        Parsed {
+        VapiRequest {
             dialect,
             route,
             body: incoming.body.clone(),
@@ -78,7 +78,12 @@ impl VapiFace {
     }
 
     /// Classifies a request. Does not check credentials or validity.
-    pub(crate) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
+    pub(crate) fn classify(
+        &self,
+        world: &World,
+        incoming: &Incoming,
+        parsed: &VapiRequest,
+    ) -> Call {
         let vc = world.vcenter(&self.vcenter);
         let session = |token: &String| vc?.logins.sessions.get(token)?.user.clone();
         let user = parsed.token.as_ref().and_then(session);
@@ -112,7 +117,7 @@ impl VapiFace {
     }
 
     /// Answers a request.
-    pub(crate) fn handle(&self, parsed: Parsed, effects: &Effects) -> Reply {
+    pub(crate) fn handle(&self, parsed: VapiRequest, effects: &Effects) -> Reply {
         let dialect = parsed.dialect;
         match self.answer(parsed, effects) {
             Ok(reply) => reply,
@@ -126,7 +131,7 @@ impl VapiFace {
         dialect.failure(&Error::of_status(code, message))
     }
 
-    fn answer(&self, parsed: Parsed, effects: &Effects) -> Result<Reply, Error> {
+    fn answer(&self, parsed: VapiRequest, effects: &Effects) -> Result<Reply, Error> {
         let route = parsed.route?;
         match route.operation {
             Operation::SessionCreate => {

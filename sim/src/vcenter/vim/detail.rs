@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use crate::call::operations::soap::Detail;
-use crate::vcenter::vim::data::Node;
-use crate::vcenter::vim::data::Value;
+use crate::vcenter::vim::data::{Node, Value};
 
 /// Returns the part of `arguments` that the ledger keeps as text; empty if they lack it.
 pub(crate) fn argument_summary(detail: Detail, arguments: &Node) -> String {

@@ -17,4 +17,4 @@ mod views;
 
 pub(crate) use data::{Field, Node, Object, Reference, Value, VimFault};
 pub(crate) use detail::{argument_summary, count_objects};
-pub(crate) use operations::{Answer, Caller, Failure, Step, Vim};
+pub(crate) use operations::{Answer, Caller, Failure, Progress, Vim};

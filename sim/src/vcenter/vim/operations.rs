@@ -14,9 +14,7 @@ use crate::call::operations::soap::{NamedOperation, Operation as Op};
 use crate::faults::Effects;
 use crate::shared_world::Locked;
 use crate::vcenter::vim::collector::waiting::{Wait, WaitStart};
-use crate::vcenter::vim::data::Node;
-use crate::vcenter::vim::data::Value;
-use crate::vcenter::vim::data::VimFault;
+use crate::vcenter::vim::data::{Node, Value, VimFault};
 use crate::vcenter::vim::session::logins::Tickets;
 use crate::vcenter::vim::session::objects::SessionObjects;
 use kube_sim_api::Signal;
@@ -50,7 +48,7 @@ pub(crate) struct Answer {
 }
 
 /// Progress of an operation.
-pub(crate) enum Step {
+pub(crate) enum Progress {
     /// The operation has ended with an answer.
     Done(Answer),
     /// The operation blocks. [`Vim::wait`] continues it.
@@ -107,20 +105,20 @@ impl Vim {
         this: (&str, &str),
         arguments: &Node,
         effects: &Effects,
-    ) -> Result<Step, Failure> {
+    ) -> Result<Progress, Failure> {
         self.prune(world);
         self.authorize(world, caller, operation.supported(), this, arguments)?;
         match operation.supported() {
             Some(wait @ (Op::WaitForUpdatesEx | Op::WaitForUpdates | Op::CheckForUpdates)) => {
                 let begun = self.begin_wait(world, caller, wait, this.1, arguments, effects)?;
                 Ok(match begun {
-                    WaitStart::Over(reply) => Step::Done(reply.into()),
-                    WaitStart::Goes(wait) => Step::Waits(wait),
+                    WaitStart::Over(reply) => Progress::Done(reply.into()),
+                    WaitStart::Goes(wait) => Progress::Waits(wait),
                 })
             }
             Some(operation) => {
                 let answer = self.answer(world, caller, operation, this, arguments, effects);
-                answer.map(Step::Done)
+                answer.map(Progress::Done)
             }
             None => {
                 let operation = operation.name();

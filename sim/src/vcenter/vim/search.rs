@@ -14,9 +14,7 @@ use super::properties::Reader;
 use crate::call::operations::soap::Operation as Op;
 use crate::faults::Effects;
 use crate::shared_world::Locked;
-use crate::vcenter::vim::data::Node;
-use crate::vcenter::vim::data::Value;
-use crate::vcenter::vim::data::VimFault;
+use crate::vcenter::vim::data::{Node, Value, VimFault};
 
 /// One search: the inventory as the caller sees it, the effects of rules, and the arguments.
 struct Search<'a> {

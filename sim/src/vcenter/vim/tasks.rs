@@ -9,10 +9,7 @@ use sim_world::{Outcome, VcRequest};
 use super::operations::{Answer, Caller, Failure, Vim};
 use crate::call::operations::soap::Operation as Op;
 use crate::shared_world::Locked;
-use crate::vcenter::vim::data::Node;
-use crate::vcenter::vim::data::VimFault;
-use crate::vcenter::vim::data::types;
-use crate::vcenter::vim::data::{Reference, Value};
+use crate::vcenter::vim::data::{Node, Reference, Value, VimFault, types};
 
 impl Vim {
     pub(super) fn start_task(

@@ -6,8 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use sim_world::vcenter::{Data, Kind, MoRef, VCenter};
 
 use super::properties::Reader;
-use crate::vcenter::vim::data::Reference;
-use crate::vcenter::vim::data::types;
+use crate::vcenter::vim::data::{Reference, types};
 
 /// Maximum number of changes that a list view keeps. It keeps the last ones, because filters may
 /// not have reported them yet.

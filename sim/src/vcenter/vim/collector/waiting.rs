@@ -9,12 +9,10 @@ use super::select::FilterSpec;
 use crate::call::operations::soap::Operation as Op;
 use crate::faults::Effects;
 use crate::shared_world::Locked;
-use crate::vcenter::vim::data::Node;
-use crate::vcenter::vim::data::VimFault;
-use crate::vcenter::vim::data::types;
-use crate::vcenter::vim::data::{Reference, Value};
+use crate::vcenter::vim::data::{Node, Reference, Value, VimFault, types};
 use crate::vcenter::vim::operations::{Caller, Vim};
-use crate::vcenter::vim::session::objects::{SessionObjects, references};
+use crate::vcenter::vim::properties::Reader;
+use crate::vcenter::vim::session::objects::{DEFAULT_COLLECTOR, SessionObjects, references};
 use crate::vcenter::vim::views::View;
 use kube_sim_api::Changes;
 
@@ -57,7 +55,7 @@ impl Vim {
                 Ok(Some(owned.add_collector().into()))
             }
             Op::DestroyCollector => {
-                if this == crate::vcenter::vim::session::objects::DEFAULT_COLLECTOR {
+                if this == DEFAULT_COLLECTOR {
                     return Err(VimFault::not_supported("PropertyCollector", operation.name()));
                 }
                 owned.collector(this)?;
@@ -99,47 +97,24 @@ impl Vim {
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
         let answer = self.with_owned(world, caller, |owned, reader| {
-            // Splits references into objects that exist and references that are unresolved.
-            let resolve = |name: &'static str| {
-                let mut known = Vec::new();
-                let mut unresolved = Vec::new();
-                for given in references(arguments, name) {
-                    let id = MoRef::parse(given.id).filter(|id| match id.kind {
-                        Kind::Task => reader.vc.tasks.contains_key(id),
-                        _ => reader.vc.inventory.get(*id).is_some() && reader.sees(*id),
-                    });
-                    match id {
-                        Some(id) => known.push(id),
-                        None => {
-                            unresolved.push(Reference::new(types::known(&given.kind), given.id))
-                        }
-                    }
-                }
-                (known, unresolved)
-            };
             let unresolved_value =
                 |list: Vec<Reference>| (!list.is_empty()).then(|| Value::refs(list));
             match operation {
                 Op::CreateListView => {
-                    let (known, _) = resolve("obj");
+                    let (known, _) = resolve(reader, arguments, "obj");
                     let reference = Reference::new("ListView", owned.next_id());
                     let view = View::list(reference, known.into_iter().collect());
                     Ok(Some(owned.add_view(view).into()))
                 }
                 Op::CreateContainerView => {
-                    let container = container(reader, arguments)?;
-                    let types = arguments.all("type").map(|it| it.text.clone()).collect::<Vec<_>>();
-                    if types.iter().any(|kind| !types::exists(kind)) {
-                        return Err(VimFault::invalid_argument("type"));
-                    }
-                    let recursive = arguments.flag("recursive")?.unwrap_or(false);
+                    let (container, types, recursive) = container_arguments(reader, arguments)?;
                     let reference = Reference::new("ContainerView", owned.next_id());
                     let view = View::container_of(reference, container, types, recursive)
                         .ok_or_else(|| VimFault::invalid_argument("container"))?;
                     Ok(Some(owned.add_view(view).into()))
                 }
                 Op::ModifyListView => {
-                    let (add, unresolved) = resolve("add");
+                    let (add, unresolved) = resolve(reader, arguments, "add");
                     // A client may remove objects that have been deleted.
                     let remove =
                         references(arguments, "remove").filter_map(|it| MoRef::parse(it.id));
@@ -150,7 +125,7 @@ impl Vim {
                     Ok(unresolved_value(unresolved))
                 }
                 Op::ResetListView => {
-                    let (known, unresolved) = resolve("obj");
+                    let (known, unresolved) = resolve(reader, arguments, "obj");
                     if !owned.view(this)?.reset(known.into_iter().collect()) {
                         return Err(VimFault::not_supported("ContainerView", operation.name()));
                     }
@@ -288,10 +263,42 @@ fn limits(operation: Op, options: Option<&Node>) -> Result<(Duration, Option<usi
     Ok((limit, max))
 }
 
-fn container(
-    reader: &crate::vcenter::vim::properties::Reader<'_>,
+/// Splits the references in the arguments `name` into objects that exist and references that are
+/// unresolved.
+fn resolve(
+    reader: &Reader<'_>,
     arguments: &Node,
-) -> Result<MoRef, VimFault> {
+    name: &'static str,
+) -> (Vec<MoRef>, Vec<Reference>) {
+    let mut known = Vec::new();
+    let mut unresolved = Vec::new();
+    for given in references(arguments, name) {
+        let id = MoRef::parse(given.id).filter(|id| match id.kind {
+            Kind::Task => reader.vc.tasks.contains_key(id),
+            _ => reader.vc.inventory.get(*id).is_some() && reader.sees(*id),
+        });
+        match id {
+            Some(id) => known.push(id),
+            None => unresolved.push(Reference::new(types::known(&given.kind), given.id)),
+        }
+    }
+    (known, unresolved)
+}
+
+/// Returns the container, the types and the flag `recursive` of a new container view.
+fn container_arguments(
+    reader: &Reader<'_>,
+    arguments: &Node,
+) -> Result<(MoRef, Vec<String>, bool), VimFault> {
+    let container = container(reader, arguments)?;
+    let types = arguments.all("type").map(|it| it.text.clone()).collect::<Vec<_>>();
+    if types.iter().any(|kind| !types::exists(kind)) {
+        return Err(VimFault::invalid_argument("type"));
+    }
+    Ok((container, types, arguments.flag("recursive")?.unwrap_or(false)))
+}
+
+fn container(reader: &Reader<'_>, arguments: &Node) -> Result<MoRef, VimFault> {
     let given =
         arguments.child("container").ok_or_else(|| VimFault::invalid_argument("container"))?;
     let given = given.reference();

@@ -4,8 +4,7 @@ use sim_world::vcenter::{Data, MoRef, Progress, Session, SessionService, Task, W
 
 use super::{Prop, Reader, Subject, data, leaf, unset};
 use crate::vcenter::vim::content;
-use crate::vcenter::vim::data::VimFault;
-use crate::vcenter::vim::data::{Object, Reference, Value};
+use crate::vcenter::vim::data::{Object, Reference, Value, VimFault};
 
 pub(super) const SERVICE_INSTANCE: &[Prop] = &[
     leaf("serverClock", |reader, _| Some(reader.state.epoch().into())),

@@ -14,8 +14,7 @@ pub(crate) use manager::user_session;
 use sim_world::State;
 use sim_world::vcenter::{Data, Entity, MoRef, Task, VCenter};
 
-use crate::vcenter::vim::data::types;
-use crate::vcenter::vim::data::{Field, Object, Value};
+use crate::vcenter::vim::data::{Field, Object, Value, types};
 
 /// Source of property values: the state of a vCenter as one caller sees it.
 #[derive(Clone, Copy)]

@@ -8,8 +8,7 @@ use sim_world::{Outcome, VcRequest, World};
 
 use crate::call::operations::soap::Operation as Op;
 use crate::shared_world::Locked;
-use crate::vcenter::vim::data::Node;
-use crate::vcenter::vim::data::VimFault;
+use crate::vcenter::vim::data::{Node, VimFault};
 use crate::vcenter::vim::operations::{Caller, Failure, Vim};
 use crate::vcenter::vim::properties::Reader;
 use crate::vcenter::vim::session::objects::SessionObjects;

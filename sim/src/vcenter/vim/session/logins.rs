@@ -6,9 +6,7 @@ use sim_world::VcRequest;
 use sim_world::vcenter::{EndReason, Password, SessionService, VcFault};
 
 use crate::shared_world::Locked;
-use crate::vcenter::vim::data::Node;
-use crate::vcenter::vim::data::Value;
-use crate::vcenter::vim::data::VimFault;
+use crate::vcenter::vim::data::{Node, Value, VimFault};
 use crate::vcenter::vim::operations::{Answer, Caller, Failure, Vim};
 use crate::vcenter::vim::properties;
 

@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::vcenter::vim::collector::select::{FilterSpec, Obj, Views, Wanted};
+use crate::vcenter::vim::collector::select::{FilterSpec, Obj, PropertySelection, Views};
 use crate::vcenter::vim::collector::updates::Collector;
-use crate::vcenter::vim::data::GivenRef;
-use crate::vcenter::vim::data::Reference;
+use crate::vcenter::vim::data::{GivenRef, Reference};
 use crate::vcenter::vim::views::View;
 use crate::vcenter::vim::{Node, VimFault};
 
@@ -77,8 +76,8 @@ pub(crate) fn references<'a>(
 }
 
 /// Returns the union of the properties that the specs request of objects of type `kind`.
-pub(crate) fn wanted_by_all(specs: &[FilterSpec], kind: &str) -> Wanted {
-    let mut union = Wanted::default();
+pub(crate) fn wanted_by_all(specs: &[FilterSpec], kind: &str) -> PropertySelection {
+    let mut union = PropertySelection::default();
     for wanted in specs.iter().filter_map(|spec| spec.wanted(kind)) {
         union.all |= wanted.all;
         for path in wanted.paths {

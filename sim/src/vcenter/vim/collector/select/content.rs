@@ -1,9 +1,8 @@
 //! Values of selected objects, and properties that a rule makes unreadable.
 
-use super::{Obj, Views, Wanted, subject};
+use super::{Obj, PropertySelection, Views, subject};
 use crate::faults::Effects;
-use crate::vcenter::vim::data::VimFault;
-use crate::vcenter::vim::data::{Object, Reference, Value};
+use crate::vcenter::vim::data::{Object, Reference, Value, VimFault};
 use crate::vcenter::vim::properties::{self, Reader, Subject};
 
 /// Returns the `ObjectContent` of one object; `None` if the object does not exist.
@@ -11,7 +10,7 @@ pub(crate) fn object_content(
     reader: &Reader<'_>,
     views: &Views,
     obj: &Obj,
-    wanted: &Wanted,
+    wanted: &PropertySelection,
     effects: &Effects,
 ) -> Option<Object> {
     let subject = subject(reader, views, obj)?;
@@ -28,7 +27,7 @@ pub(crate) fn object_content(
 pub(crate) fn values(
     reader: &Reader<'_>,
     subject: Subject<'_>,
-    wanted: &Wanted,
+    wanted: &PropertySelection,
     effects: &Effects,
 ) -> (Vec<(String, Value)>, Vec<Object>) {
     let mut values = Vec::new();

@@ -12,8 +12,7 @@ use std::sync::Arc;
 use sim_world::vcenter::{Kind, MoRef};
 
 use crate::faults::Effects;
-use crate::vcenter::vim::data::VimFault;
-use crate::vcenter::vim::data::types;
+use crate::vcenter::vim::data::{VimFault, types};
 use crate::vcenter::vim::properties::{Reader, Subject};
 use crate::vcenter::vim::views::View;
 pub(crate) use content::{
@@ -78,7 +77,7 @@ pub(crate) struct Traversal {
 
 /// Properties that a spec requests of objects of one type.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct PropertySelection {
     pub(crate) all: bool,
     pub(crate) paths: Vec<String>,
 }
@@ -95,11 +94,11 @@ pub(crate) struct Selected {
 impl FilterSpec {
     /// Returns the properties that the spec requests of objects of type `kind`; `None` if it does
     /// not report such objects.
-    pub(crate) fn wanted(&self, kind: &str) -> Option<Wanted> {
+    pub(crate) fn wanted(&self, kind: &str) -> Option<PropertySelection> {
         let mut matching =
             self.props.iter().filter(|prop| types::is_a(kind, &prop.kind)).peekable();
         matching.peek()?;
-        let mut wanted = Wanted::default();
+        let mut wanted = PropertySelection::default();
         for prop in matching {
             wanted.all |= prop.all;
             for path in &prop.paths {

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{FilterSpec, Obj, PropSpec, Start, Traversal};
-use crate::vcenter::vim::data::Node;
-use crate::vcenter::vim::data::VimFault;
-use crate::vcenter::vim::data::types;
+use crate::vcenter::vim::data::{Node, VimFault, types};
 use crate::vcenter::vim::properties;
 
 impl FilterSpec {

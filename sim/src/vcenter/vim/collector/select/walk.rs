@@ -6,9 +6,7 @@ use sim_world::vcenter::Kind;
 
 use super::{FilterSpec, Obj, Selected, Traversal, Views, subject};
 use crate::faults::Effects;
-use crate::vcenter::vim::data::Value;
-use crate::vcenter::vim::data::VimFault;
-use crate::vcenter::vim::data::types;
+use crate::vcenter::vim::data::{Value, VimFault, types};
 use crate::vcenter::vim::properties::{self, Reader, Subject};
 
 /// State of one walk over the inventory.

@@ -6,9 +6,8 @@ use sim_world::vcenter::{Entry, Kind, MoRef, Touch, touches};
 
 use super::position::{FilterChange, Members};
 use crate::faults::Effects;
-use crate::vcenter::vim::collector::select::{self, FilterSpec, Obj, Views, Wanted};
-use crate::vcenter::vim::data::Reference;
-use crate::vcenter::vim::data::VimFault;
+use crate::vcenter::vim::collector::select::{self, FilterSpec, Obj, PropertySelection, Views};
+use crate::vcenter::vim::data::{Reference, VimFault};
 use crate::vcenter::vim::properties::{self, Reader};
 use crate::vcenter::vim::views::View;
 
@@ -209,7 +208,7 @@ impl Filter {
 }
 
 /// Returns the requested paths that a change of `changed` touches.
-fn touched(kind: &str, wanted: &Wanted, changed: &[&'static str]) -> Vec<String> {
+fn touched(kind: &str, wanted: &PropertySelection, changed: &[&'static str]) -> Vec<String> {
     let hit = |path: &str| changed.iter().any(|changed| touches(changed, path));
     if wanted.all {
         return properties::names(kind).filter(|name| hit(name)).map(str::to_owned).collect();

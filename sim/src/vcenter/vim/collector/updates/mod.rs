@@ -24,8 +24,7 @@ use std::sync::Arc;
 
 use super::select::{FilterSpec, Obj, Views, with_list};
 use crate::faults::Effects;
-use crate::vcenter::vim::data::VimFault;
-use crate::vcenter::vim::data::{Object, Reference};
+use crate::vcenter::vim::data::{Object, Reference, VimFault};
 use crate::vcenter::vim::properties::Reader;
 use follow::Filter;
 use position::{Offer, Position};
