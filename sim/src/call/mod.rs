@@ -1,7 +1,7 @@
 //! Calls: requests that a face has classified by operation, target and caller.
 //!
-//! Faces, fault rules and ledger speak of a call in the terms of this folder: the tables of
-//! operations, the answer, and the digests of answers and sessions. It uses none of them.
+//! Faces, fault rules and ledger all use this folder, and it uses none of them: the types of a call,
+//! the tables of operations, the answer, and the digests of answers and sessions.
 
 mod digest;
 pub(crate) mod operations;

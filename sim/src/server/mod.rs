@@ -1,6 +1,7 @@
 //! Servers, which clients reach as a service in this process, over a pipe, or over a socket.
 //!
-//! `call_path` is the way of a call through a server, and `tls` has the certificates of sockets.
+//! `call_path` takes a call from its arrival to the end of its answer, and `tls` has the certificates
+//! of sockets.
 
 pub(crate) mod call_path;
 pub mod tls;

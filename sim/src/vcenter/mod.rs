@@ -1,7 +1,7 @@
 //! The faces of a vCenter: SOAP at `/sdk`, and vAPI REST at `/rest` and `/api`.
 //!
-//! `vim` is the vSphere API behind SOAP, without its encoding. Both faces read requests by the tables
-//! in `call/operations`.
+//! `vim` is the vSphere API behind SOAP, without its encoding. The tables in `call/operations` list
+//! the operations of both faces.
 
 pub(crate) mod soap;
 pub(crate) mod vapi;
