@@ -1,5 +1,6 @@
 //! A running sim: a world, the servers around it, and the handles for tests.
 
+mod test_macro;
 pub mod testing;
 
 use std::collections::BTreeMap;
