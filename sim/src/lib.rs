@@ -40,9 +40,19 @@
 //! the rules and opens the record with the result before a rule acts. It closes the record when
 //! the answer ends. So the ledger has every call that arrives, the rules that fired, and the
 //! answer that the caller received.
+//!
+//! # Features
+//!
+//! A test that uses services and pipes needs no feature: `default-features = false`.
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `listen` | sockets with TLS and the admin port: [`Sim::listen`], [`tls`] |
+//! | `cli`, the default | the program `sim`; includes `listen` |
 
 mod call;
 // The program `sim`, for its `main`.
+#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
 mod cluster;
@@ -51,6 +61,7 @@ mod cluster;
 pub mod document;
 pub mod faults;
 pub mod ledger;
+#[cfg(feature = "listen")]
 mod listen;
 mod server;
 mod shared_world;
@@ -62,16 +73,19 @@ pub use call::operations::{can_be_stale, fault_classes, operations};
 pub use call::{
     Body, Call, Caller, Class, Face, Incoming, Outcome, Peer, Reply, RequestNote, Target,
 };
-#[cfg(any(fuzzing, test))]
+#[cfg(all(any(fuzzing, test), feature = "cli"))]
 #[doc(hidden)]
 pub use cli::fuzzing;
 pub use cluster::{AnswerFuture, Backing};
 pub use kube_sim_api::{Access, Changes, Identity, Tokens};
+#[cfg(feature = "listen")]
 pub use listen::{
     Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
 };
 pub use server::call_path::Broken;
-pub use server::{Server, Service, tls};
+#[cfg(feature = "listen")]
+pub use server::tls;
+pub use server::{Server, Service};
 pub use shared_world::{
     Clock, Recording, RecordingError, RuleGuard, WorldHandle, read_recording, write_recording,
 };

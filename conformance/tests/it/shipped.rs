@@ -1,6 +1,6 @@
-//! Tests the dependencies and features of the shipped binaries, as `cargo tree` reports them for
-//! `-p vsphere-sim` and `-p vsphere-cloud-provider`. A build of the whole workspace unites the
-//! features of all crates, so a test in the code itself could not tell.
+//! Tests the dependencies and features of the shipped binaries and of the library `sim`, as
+//! `cargo tree` reports them for `-p vsphere-sim` and `-p vsphere-cloud-provider`. A build of the
+//! whole workspace unites the features of all crates, so a test in the code itself could not tell.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,9 +8,15 @@ use std::process::Command;
 /// Returns the packages that a build of `package` links, by name, each with its features. `package`
 /// itself is among them.
 fn linked(package: &str) -> BTreeMap<String, Vec<String>> {
+    linked_with(package, &[])
+}
+
+/// Returns what [`linked`] does, for a build with `options`.
+fn linked_with(package: &str, options: &[&str]) -> BTreeMap<String, Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--package", package])
         .args(["--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{f}"])
+        .args(options)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo, which runs this test, can be started");
@@ -73,4 +79,29 @@ fn sim_and_provider_share_no_wire_types() {
     for foreign in ["tokio", "hyper", "axum", "rustls", "vsphere-sim"] {
         assert!(!world.contains_key(foreign), "the world links {foreign}");
     }
+}
+
+/// A test in this process needs neither sockets nor the program, so the crates for them are behind
+/// the features `listen` and `cli` of `vsphere-sim`.
+#[test]
+fn sim_without_features_links_no_crate_for_sockets_or_for_the_program() {
+    if crate::repository::is_absent() {
+        return;
+    }
+    let sockets = ["axum", "rcgen", "ring", "rustls", "tokio-rustls"];
+    let program = ["clap", "clap_builder", "tracing-subscriber"];
+    let without = linked_with("vsphere-sim", &["--no-default-features"]);
+    let listen = linked_with("vsphere-sim", &["--no-default-features", "--features", "listen"]);
+    let all = linked("vsphere-sim");
+    for name in sockets {
+        assert!(!without.contains_key(name), "sim without features links {name}");
+        assert!(listen.contains_key(name), "sim with `listen` does not link {name}");
+    }
+    for name in program {
+        assert!(!without.contains_key(name), "sim without features links {name}");
+        assert!(!listen.contains_key(name), "sim with `listen` links {name}");
+        // Proves that the names are right.
+        assert!(all.contains_key(name), "the program sim does not link {name}");
+    }
+    assert!(!all.contains_key("anyhow"), "only tests of sim use anyhow");
 }

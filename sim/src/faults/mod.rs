@@ -44,6 +44,7 @@
 
 mod catalogue;
 mod check;
+#[cfg(any(feature = "listen", test))]
 mod documents;
 mod effects;
 mod engine;
@@ -51,15 +52,20 @@ mod warnings;
 
 pub use catalogue::{Known, catalogue, known};
 pub use check::check;
+#[cfg(feature = "listen")]
 pub(crate) use check::wrong_class;
+#[cfg(any(feature = "listen", test))]
 pub(crate) use documents::read_rules;
 pub(crate) use effects::Effects;
 pub(crate) use engine::Addition;
+#[cfg(feature = "listen")]
+pub(crate) use engine::matches_operation;
 pub use engine::{ActiveRule, Evaluation, Faults, RuleError, needs_cluster_handler};
-pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict, matches_operation};
+pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict};
 pub use sim_rules::{
     Action, Between, Client, Denial, Effect, HttpStatus, KubeCause, KubeStatus, Matcher,
     MissingPaths, Nth, Ops, Resource, Rule, SoapFault, Spoil, Throttle, When,
 };
+#[cfg(feature = "cli")]
 pub(crate) use warnings::operation_warnings;
 pub use warnings::warnings;

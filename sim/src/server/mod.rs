@@ -4,12 +4,13 @@
 //! of sockets.
 
 pub(crate) mod call_path;
+#[cfg(feature = "listen")]
 pub mod tls;
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
 use crate::server::call_path::CallPath;
-use crate::{Body, Identity, Peer};
+use crate::{Body, Peer};
 
 /// Number of bytes that a pipe holds in each direction before the writer waits.
 const PIPE: usize = 256 * 1024;
@@ -64,7 +65,10 @@ impl Server {
     pub(crate) fn next_connection(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
+}
 
+#[cfg(feature = "listen")]
+impl Server {
     /// True if the server is a vCenter whose service is stopped.
     pub(crate) fn is_down(&self) -> bool {
         self.path.front.is_down(&self.path.world.lock())
@@ -76,7 +80,7 @@ impl Server {
         &self,
         client: &str,
         address: String,
-        identity: Arc<OnceLock<Identity>>,
+        identity: Arc<std::sync::OnceLock<crate::Identity>>,
     ) -> Service {
         let connection = self.next_connection();
         let peer = Peer { client: client.to_owned(), connection, address, identity };

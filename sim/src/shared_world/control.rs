@@ -34,6 +34,7 @@ impl Control {
     /// # Errors
     /// The index of the first command that the world refuses, and the fault. No command has an
     /// effect then.
+    #[cfg(feature = "listen")]
     pub(crate) fn apply_all(&self, commands: Vec<Command>) -> Result<Vec<Applied>, (usize, Fault)> {
         let texts: Vec<String> = commands.iter().map(describe).collect();
         let applied = self.world.lock().apply_all(commands)?;
@@ -67,6 +68,7 @@ impl Control {
 
     /// Removes a fault rule, and notes the removal in the ledger. Returns `false` if no rule has
     /// this id.
+    #[cfg(feature = "listen")]
     pub(crate) fn remove(&self, id: &str) -> bool {
         let removed = self.faults.remove(id);
         if removed {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{FairMutex, FairMutexGuard};
-use sim_world::{Applied, Command, Event, Fault, State, Time, World};
+use sim_world::{Applied, Command, Event, Fault, Time, World};
 
 use crate::Clock;
 use kube_sim_api::{Changes, Signal};
@@ -85,6 +85,7 @@ impl WorldHandle {
     }
 
     /// Carries out all reactions and ends all sessions that are due now.
+    #[cfg(feature = "listen")]
     pub(crate) fn advance(&self) {
         self.lock().advance();
     }
@@ -104,13 +105,15 @@ impl WorldHandle {
 
     /// Starts to record events for [`take_recorded`](Self::take_recorded). Returns the present
     /// state.
-    pub(crate) fn start_recording(&self) -> State {
+    #[cfg(feature = "cli")]
+    pub(crate) fn start_recording(&self) -> sim_world::State {
         self.lock().world.start_recording()
     }
 
     /// Returns the events since the last call, or since [`start_recording`](Self::start_recording),
     /// and the present time. Carries out the reactions that are due first, so that no later event
     /// is of an earlier time.
+    #[cfg(feature = "cli")]
     pub(crate) fn take_recorded(&self) -> (Vec<(Time, Event)>, Time) {
         let mut world = self.lock();
         let now = world.advance();
@@ -199,6 +202,7 @@ impl Locked<'_> {
     /// # Errors
     /// The index of the first command that the world refuses, and the fault. No command has an
     /// effect then.
+    #[cfg(feature = "listen")]
     pub(crate) fn apply_all(
         &mut self,
         commands: Vec<Command>,

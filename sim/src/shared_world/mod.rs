@@ -13,5 +13,6 @@ pub use control::RuleGuard;
 pub(crate) use driver::run;
 pub(crate) use handle::Locked;
 pub use handle::WorldHandle;
+#[cfg(feature = "cli")]
 pub(crate) use recording::Recorder;
 pub use recording::{Recording, RecordingError, read_recording, write_recording};

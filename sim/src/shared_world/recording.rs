@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sim_world::{Event, Log, State, Time};
 
+#[cfg(feature = "cli")]
 use crate::WorldHandle;
 
 /// Version of the format that this program writes and reads.
@@ -99,11 +100,13 @@ pub enum RecordingError {
 }
 
 /// Writer of the recording of a running world.
+#[cfg(feature = "cli")]
 pub(crate) struct Recorder<W> {
     world: WorldHandle,
     to: W,
 }
 
+#[cfg(feature = "cli")]
 impl<W: Write> Recorder<W> {
     /// Writes the present state and makes the world collect its events. Returns the recorder and
     /// the note for the ledger.
@@ -192,6 +195,7 @@ pub fn read_recording(mut from: impl BufRead) -> Result<Recording, RecordingErro
 }
 
 #[cfg(test)]
+#[cfg(feature = "cli")]
 mod tests {
     use std::time::Duration;
 

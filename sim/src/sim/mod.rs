@@ -335,11 +335,13 @@ impl Sim {
     }
 
     /// World, ledger and rules. Clones of them outlive a borrow of the sim.
+    #[cfg(feature = "listen")]
     pub(crate) fn control(&self) -> &Control {
         &self.control
     }
 
     /// Tasks of this sim, including those of its listeners.
+    #[cfg(feature = "listen")]
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.tasks
     }

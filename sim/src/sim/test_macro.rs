@@ -30,11 +30,12 @@
 /// ```
 ///
 /// The crate that uses the macro enables tokio's paused clock (`test-util`) in its dev-dependencies
-/// only, so that no released program contains it:
+/// only, so that no released program contains it. A test without sockets needs no feature of
+/// `vsphere-sim`:
 ///
 /// ```toml
 /// [dev-dependencies]
-/// sim = "…"
+/// vsphere-sim = { version = "0.1", default-features = false }
 /// tokio = { version = "1", features = ["rt", "time", "test-util"] }
 /// ```
 ///

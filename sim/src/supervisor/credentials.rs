@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::mounts::Mounts;
 use super::{Supervisor, provider};
 use crate::ledger::Kind;
+#[cfg(feature = "listen")]
 use crate::tls::{Certificate, Certificates, TlsError};
 
 /// Credentials and files of the provider.
@@ -20,11 +21,13 @@ pub(crate) struct ProviderCredentials {
     n_rotations: u32,
     mounts: Option<Mounts>,
     /// Certificates of the listener, if it uses TLS.
-    certificates: Option<Arc<Certificates>>,
+    #[cfg(feature = "listen")]
+    certificates: Option<std::sync::Arc<Certificates>>,
 }
 
 /// Reason why a change of the Supervisor or of the provider's files fails.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SupervisorError {
     /// The files of a provider cannot be written.
     #[error("cannot write the files of the provider: {0}")]
@@ -35,9 +38,11 @@ pub enum SupervisorError {
     )]
     NotMounted,
     /// The Supervisor does not listen with TLS.
+    #[cfg(feature = "listen")]
     #[error("the Supervisor does not listen with TLS; start `sim serve` without `--plain-text`")]
     NoTls,
     /// A certificate cannot be made.
+    #[cfg(feature = "listen")]
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
@@ -74,6 +79,7 @@ impl Supervisor {
     }
 
     /// Authority (PEM) and namespace in the files of the provider; `None` without files.
+    #[cfg(feature = "listen")]
     pub(crate) fn mounted(&self) -> Option<(String, String)> {
         self.given().mounts.as_ref().map(|it| (it.authority.clone(), it.namespace.clone()))
     }
@@ -121,6 +127,35 @@ impl Supervisor {
         Ok(())
     }
 
+    fn remount(&self, change: impl FnOnce(&mut Mounts)) -> Result<(), SupervisorError> {
+        let mut given = self.given();
+        let mut mounts = given.mounts.clone().ok_or(SupervisorError::NotMounted)?;
+        change(&mut mounts);
+        self.publish(&given, &mounts)?;
+        given.mounts = Some(mounts);
+        Ok(())
+    }
+
+    fn publish(&self, given: &ProviderCredentials, mounts: &Mounts) -> io::Result<()> {
+        let world = &self.control.world;
+        let now = world.now().timestamp(world.clock().epoch());
+        let token = given.token.as_ref().unwrap_or(&self.provider_token);
+        mounts.write(token, &now.strftime("%Y_%m_%d_%H_%M_%S").to_string())
+    }
+
+    fn note(&self, what: &str) {
+        let control = &self.control;
+        control.ledger.note(control.world.now(), Kind::World, format!("supervisor: {what}"));
+    }
+
+    fn given(&self) -> MutexGuard<'_, ProviderCredentials> {
+        self.given.lock().expect("no task panics while it holds the lock of the credentials")
+    }
+}
+
+/// Certificates of the Supervisor's listener.
+#[cfg(feature = "listen")]
+impl Supervisor {
     /// Makes the Supervisor show new connections a certificate of this kind.
     ///
     /// # Errors
@@ -152,32 +187,7 @@ impl Supervisor {
     }
 
     /// Stores the certificates of the listener; `None` if the listener does not use TLS.
-    pub(crate) fn listens_with(&self, certificates: Option<Arc<Certificates>>) {
+    pub(crate) fn listens_with(&self, certificates: Option<std::sync::Arc<Certificates>>) {
         self.given().certificates = certificates;
-    }
-
-    fn remount(&self, change: impl FnOnce(&mut Mounts)) -> Result<(), SupervisorError> {
-        let mut given = self.given();
-        let mut mounts = given.mounts.clone().ok_or(SupervisorError::NotMounted)?;
-        change(&mut mounts);
-        self.publish(&given, &mounts)?;
-        given.mounts = Some(mounts);
-        Ok(())
-    }
-
-    fn publish(&self, given: &ProviderCredentials, mounts: &Mounts) -> io::Result<()> {
-        let world = &self.control.world;
-        let now = world.now().timestamp(world.clock().epoch());
-        let token = given.token.as_ref().unwrap_or(&self.provider_token);
-        mounts.write(token, &now.strftime("%Y_%m_%d_%H_%M_%S").to_string())
-    }
-
-    fn note(&self, what: &str) {
-        let control = &self.control;
-        control.ledger.note(control.world.now(), Kind::World, format!("supervisor: {what}"));
-    }
-
-    fn given(&self) -> MutexGuard<'_, ProviderCredentials> {
-        self.given.lock().expect("no task panics while it holds the lock of the credentials")
     }
 }

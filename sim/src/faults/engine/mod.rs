@@ -200,6 +200,7 @@ impl Faults {
     }
 
     /// Removes a rule; returns `false` if no rule in force has this id.
+    #[cfg(feature = "listen")]
     pub(crate) fn remove(&self, id: &str) -> bool {
         !self.lock().remove_where(|armed| armed.rule.id == id).is_empty()
     }

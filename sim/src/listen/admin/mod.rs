@@ -27,6 +27,7 @@ use http::StatusCode;
 use crate::shared_world::Control;
 use crate::{Endpoints, Supervisor};
 use error::AdminError;
+#[cfg(feature = "cli")]
 pub(crate) use error::ErrorBody;
 
 /// State that the handlers read and change.

@@ -9,7 +9,9 @@ mod inbox;
 mod spoiled;
 
 pub(crate) use front::Front;
-pub(crate) use inbox::{BodyError, BodyReader, Limit};
+#[cfg(feature = "listen")]
+pub(crate) use inbox::Limit;
+pub(crate) use inbox::{BodyError, BodyReader};
 
 use std::sync::Arc;
 use std::time::Duration;
