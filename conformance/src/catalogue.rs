@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 
 /// Text of `catalogue.yaml`.
 const TABLE: &str = include_str!("../catalogue.yaml");
@@ -203,13 +203,13 @@ pub fn entry(id: &str) -> Option<&'static Entry> {
     entries().iter().find(|entry| entry.id == id)
 }
 
-/// Returns the error text for an unknown ID, with the most similar known ID or, if none is similar,
-/// the command that lists the IDs.
-pub fn unknown_id(id: &str) -> String {
+/// Returns the error for an unknown ID, with the most similar known ID or, if none is similar, the
+/// command that lists the IDs.
+pub fn unknown_id(id: &str) -> InputError {
     let known = entries().iter().map(|entry| entry.id.as_str());
-    let hint = nearest(&id.to_uppercase(), known).map(|near| format!("; is it {near}?"));
-    let hint = hint.unwrap_or_else(|| "; `conformance list --all` prints all IDs".to_owned());
-    format!("no check is called {id:?}{hint}")
+    let near = nearest(&id.to_uppercase(), known).map(|near| format!("is it {near}?"));
+    let remedy = near.unwrap_or_else(|| "`conformance list --all` prints all IDs".to_owned());
+    InputError::unknown("no check is called", id).remedy(remedy)
 }
 
 /// Returns the known word with the smallest edit distance to `word`, or `None` if this distance

@@ -12,13 +12,12 @@ use clap::Parser;
 use jiff::Timestamp;
 use sim::ledger::Kind;
 
-use super::usage;
 use crate::catalogue::{Class, Surface};
 use crate::judge::{self, Invariant, Violation};
 use crate::lab::ledger_file::OneLedger;
 use crate::lab::secrets::SHORTEST;
 use crate::lab::{Recorded, Run};
-use crate::scenario::{Backend, ProviderSetup};
+use crate::scenario::{Backend, InputError, ProviderSetup};
 
 /// Arguments of `conformance judge`.
 #[derive(Parser)]
@@ -92,19 +91,12 @@ fn exemption(text: &str) -> Result<(Invariant, String), String> {
     Ok((Invariant::try_from(number)?, reason.to_owned()))
 }
 
-/// Judges the recording. Returns exit code 1 if an invariant is broken, 2 if a file cannot be used,
-/// 7 if the provider makes no call for machines, and 0 otherwise. A broken invariant does not count
+/// Judges the recording. Returns exit code 1 if an invariant is broken, 7 if the provider makes no call for machines, and 0 otherwise. A broken invariant does not count
 /// if it is exempt, or if it is a policy and `--policies` is not given.
 pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let recorded = match read(arguments) {
-        Ok(recorded) => recorded,
-        Err(why) => return usage(out, &why),
-    };
+    let recorded = recorded(arguments)?;
     let (path, has_ended) = (arguments.record.display(), recorded.recording.has_ended);
-    let run = match recorded.into_run() {
-        Ok(run) => run,
-        Err(why) => return usage(out, &format!("--record {path}: {why}")),
-    };
+    let run = recorded.into_run().map_err(|wrong| wrong.in_source(format!("--record {path}")))?;
     let n_events = run.log.entries().count();
     let (n_cluster, n_backend) = (of_cluster(&run), of_backend(&run));
     writeln!(out, "{path}: {n_events} events until {}", run.end_time())?;
@@ -144,20 +136,21 @@ fn of_backend(run: &Run) -> usize {
 }
 
 /// Reads the files that the arguments name.
-fn read(arguments: &Arguments) -> Result<Recorded, String> {
-    let path = arguments.record.display();
-    let unusable =
-        |error: String| format!("--record {path}: {error}; name a file of `sim serve --record`");
+fn recorded(arguments: &Arguments) -> Result<Recorded, InputError> {
+    let (path, ledger_path) = (arguments.record.display(), arguments.ledger.display());
+    let unusable = |error: String| {
+        let remedy = "name a file of `sim serve --record`";
+        InputError::in_flag("--record", &path, error).remedy(remedy)
+    };
+    let wrong_ledger = |problem: String| InputError::in_flag("--ledger", &ledger_path, problem);
     let file = File::open(&arguments.record).map_err(|error| unusable(error.to_string()))?;
     let recording = sim::read_recording(BufReader::new(file));
     let recording = recording.map_err(|error| unusable(error.to_string()))?;
     let OneLedger { records: ledger, gap } = crate::lab::ledger_file::read_one(&arguments.ledger)?;
     let note = recording.log.base().map(sim::Recording::note).unwrap_or_default();
     if !ledger.iter().any(|record| record.kind == Kind::Note && record.op == note) {
-        let ledger = arguments.ledger.display();
-        return Err(format!(
-            "--ledger {ledger}: it is not of the simulator that wrote {path}; name the two files of one `sim serve`"
-        ));
+        let other = wrong_ledger(format!("it is not of the simulator that wrote {path}"));
+        return Err(other.remedy("name the two files of one `sim serve`"));
     }
     let recording = match gap {
         None => recording,
@@ -167,10 +160,8 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
             recording.cut(at)
         }
         Some((missing, _)) => {
-            let ledger = arguments.ledger.display();
-            return Err(format!(
-                "--ledger {ledger}: record {missing} is missing; name a file of `sim serve --ledger`, which has every record"
-            ));
+            let remedy = "name a file of `sim serve --ledger`, which has every record";
+            return Err(wrong_ledger(format!("record {missing} is missing")).remedy(remedy));
         }
     };
     let is_other = |agent: &str| {
@@ -181,7 +172,8 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
     let provider_log = match &arguments.provider_log {
         None => String::new(),
         Some(path) => std::fs::read_to_string(path).map_err(|error| {
-            format!("--provider-log {}: {error}; name the log of the provider", path.display())
+            InputError::in_flag("--provider-log", path.display(), error.to_string())
+                .remedy("name the log of the provider")
         })?,
     };
     let tokens = arguments.secret.iter().map(|path| secret(path)).collect::<Result<_, _>>()?;
@@ -205,9 +197,11 @@ fn read(arguments: &Arguments) -> Result<Recorded, String> {
 }
 
 /// Reads a file with a secret.
-fn secret(path: &Path) -> Result<String, String> {
-    let unusable =
-        |why: String| format!("--secret {}: {why}; name a file with a token", path.display());
+fn secret(path: &Path) -> Result<String, InputError> {
+    let unusable = |why: String| {
+        let remedy = "name a file with a token";
+        InputError::in_flag("--secret", path.display(), why).remedy(remedy)
+    };
     let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
     match text.trim() {
         "" => Err(unusable("it is empty".to_owned())),

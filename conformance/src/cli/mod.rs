@@ -17,6 +17,7 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::foreign::launch;
+use crate::scenario::InputError;
 use crate::suite::Filter;
 use crate::{e2e, foreign, kubernetes};
 use args::{Arguments, Subcommands};
@@ -26,10 +27,9 @@ pub fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
     let mut out = std::io::stdout().lock();
     if let Some(flag) = args::for_processes(&matches) {
-        let text = format!(
-            "{flag} works only with --provider: add --provider FILE|NAME, or leave {flag} out"
-        );
-        return usage(&mut out, &text).unwrap_or(ExitCode::from(2));
+        let remedy = format!("add --provider FILE|NAME, or leave {flag} out");
+        let unused = InputError::invalid(&flag, "works only with --provider").condition(remedy);
+        return failure(&mut out, &unused.into());
     }
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match arguments.command {
@@ -56,11 +56,15 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         // If the reader of the output closes the pipe, it has seen enough, so this is not an error.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            ExitCode::from(3)
-        }
+        Err(error) => failure(&mut out, &error),
     }
+}
+
+/// Prints an error and returns its exit code: 2 for wrong usage, else 3.
+fn failure(out: &mut impl Write, error: &anyhow::Error) -> ExitCode {
+    let _ = out.flush();
+    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    ExitCode::from(if error.is::<InputError>() { 2 } else { 3 })
 }
 
 /// Returns the current directory, and the folder in the user's cache for the labs of `conformance
@@ -79,10 +83,4 @@ fn elapsed() -> impl FnMut() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "the wall time of a whole run, for reports only")]
     let begin = Instant::now();
     move || begin.elapsed()
-}
-
-fn usage(out: &mut impl Write, text: &str) -> anyhow::Result<ExitCode> {
-    out.flush()?;
-    writeln!(std::io::stderr(), "error: {text}")?;
-    Ok(ExitCode::from(2))
 }

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::args::Run;
+use super::elapsed;
 use super::output::Watched;
-use super::{elapsed, usage};
 use crate::checks::Outcome;
 use crate::cost::{self, Table};
 use crate::foreign;
 use crate::judge::verdict::Verdict;
 use crate::lab::{Mode, Stage, peak_resident};
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 use crate::suite::report::{self, About, Ledgers, Tally};
 use crate::suite::{Conclusion, Filter};
 
@@ -22,23 +22,15 @@ pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitC
     // The exit code and the files matter even if the reader closes the pipe before the table ends.
     let out = &mut Watched::new(out);
     let filter = Filter { ids: arguments.ids.clone(), surfaces: arguments.surface.clone() };
-    if let Err(unknown) = filter.validate() {
-        return usage(out, &unknown);
-    }
+    filter.validate()?;
     for (alias, target) in filter.aliases() {
         writeln!(out, "{alias} is an alias of {target}, which runs instead")?;
     }
     if arguments.mode.0.iter().all(|backend| filter.checks(*backend).is_empty()) {
-        return usage(
-            out,
-            "no check with cases matches; `conformance list --all` also lists planned checks",
-        );
+        let none = InputError::new("no check with cases matches");
+        return Err(none.remedy("`conformance list --all` also lists planned checks").into());
     }
-    if let Some(dir) = &arguments.out
-        && let Err(error) = report::prepare(dir)
-    {
-        return usage(out, &format!("{error:#}"));
-    }
+    arguments.out.as_deref().map_or(Ok(()), report::prepare)?;
     if arguments.foreign.provider.is_some() {
         return run_foreign(out, filter, arguments);
     }
@@ -131,8 +123,7 @@ fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow:
         out: arguments.out.as_deref(),
         arguments: &arguments.foreign,
     };
-    let ran = foreign::command::run(out, &request, &surroundings);
-    or_usage(out, ran)
+    foreign::command::run(out, &request, &surroundings)
 }
 
 /// Prints the bill of any provider or of a ledger.
@@ -141,8 +132,7 @@ pub(super) fn bill(
     arguments: &foreign::cost::Arguments,
 ) -> anyhow::Result<ExitCode> {
     let out = &mut Watched::new(out);
-    let ran = foreign::cost::run(out, arguments, &surroundings()?);
-    or_usage(out, ran)
+    foreign::cost::run(out, arguments, &surroundings()?)
 }
 
 /// Returns the current time, and the environment variables and paths of this process.
@@ -157,17 +147,6 @@ pub(super) fn surroundings() -> anyhow::Result<foreign::command::Surroundings> {
         launcher: program,
         temporary: std::env::temp_dir(),
     })
-}
-
-/// Turns a usage error into a message and its exit code; passes on every other result.
-pub(super) fn or_usage(
-    out: &mut impl Write,
-    ran: anyhow::Result<ExitCode>,
-) -> anyhow::Result<ExitCode> {
-    match ran {
-        Err(error) if error.is::<foreign::command::Usage>() => usage(out, &error.to_string()),
-        other => other,
-    }
 }
 
 pub(super) fn count(

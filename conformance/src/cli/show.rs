@@ -3,15 +3,12 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use super::usage;
 use crate::scenario::Backend;
 use crate::suite::Filter;
 use crate::{catalogue, checks};
 
 pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::Result<ExitCode> {
-    if let Err(unknown) = filter.validate() {
-        return usage(out, &unknown);
-    }
+    filter.validate()?;
     let checks = Backend::ALL.map(checks::all);
     let (mut run, mut planned) = (0, 0);
     for entry in catalogue::entries().iter().filter(|entry| filter.selects(&entry.id)) {
@@ -40,7 +37,7 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
 
 pub(super) fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode> {
     let Some(entry) = catalogue::entry(id) else {
-        return usage(out, &catalogue::unknown_id(id));
+        return Err(catalogue::unknown_id(id).into());
     };
     writeln!(out, "{}  {}\n", entry.id, entry.title)?;
     if let Some(target) = &entry.alias_of {

@@ -11,14 +11,14 @@ use provider::InstancesMode;
 use sha2::{Digest, Sha256};
 
 use super::args::{Modes, modes};
+use super::elapsed;
 use super::output::Watched;
-use super::run::{or_usage, surroundings};
-use super::{elapsed, usage};
+use super::run::surroundings;
 use crate::catalogue::nearest;
 use crate::lab::{Mode, Stage};
 use crate::lives::Life;
 use crate::lives::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 use crate::suite::report;
 use crate::{foreign, lives};
 
@@ -90,9 +90,7 @@ struct Totals {
 }
 
 pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    if let Err(text) = known_lives(arguments) {
-        return usage(out, &text);
-    }
+    known_lives(arguments)?;
     if arguments.list_lives {
         return list_lives(out, arguments);
     }
@@ -101,10 +99,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     }
     let mut journal = match &arguments.journal {
         None => None,
-        Some(path) => match Journal::open(path, &build()?, arguments.seed) {
-            Ok(journal) => Some(journal),
-            Err(error) => return usage(out, &error.to_string()),
-        },
+        Some(path) => Some(Journal::open(path, &build()?, arguments.seed)?),
     };
     if let Some(text) = &arguments.trial {
         return transcripts(out, arguments, text);
@@ -131,8 +126,9 @@ fn of_process(
 ) -> anyhow::Result<ExitCode> {
     const KINDS: [Kind; 2] = [Kind::Faults, Kind::Stale];
     if arguments.kind.contains(&Kind::Crashes) {
-        let text = "--kind crashes: needs virtual time, where the moment of each write is known beforehand; write faults or stale";
-        return usage(out, text);
+        let problem = "needs virtual time, where the moment of each write is known beforehand";
+        let crashes = InputError::in_flag("--kind", "crashes", problem);
+        return Err(crashes.remedy("write faults or stale").into());
     }
     let kinds = match arguments.kind.as_slice() {
         _ if arguments.healthy => &[],
@@ -151,8 +147,7 @@ fn of_process(
         trial: arguments.trial.as_deref(),
     };
     let out = &mut Watched::new(out);
-    let ran = foreign::sweep::run(out, &request, &surroundings()?);
-    or_usage(out, ran)
+    foreign::sweep::run(out, &request, &surroundings()?)
 }
 
 /// Plays the trials whose line contains `text`, one by one, and prints the ledger, the provider's
@@ -182,8 +177,8 @@ fn transcripts(
         }
     }
     if n_played == 0 {
-        let text = format!("invalid --trial {text:?}: no line of the selected trials contains it");
-        return usage(out, &text);
+        let unknown = InputError::unknown("invalid --trial", text);
+        return Err(unknown.condition("no line of the selected trials contains it").into());
     }
     Ok(ExitCode::from(u8::from(is_broken)))
 }
@@ -307,13 +302,17 @@ fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
 }
 
 /// Checks that every requested life exists in one of the requested modes.
-fn known_lives(arguments: &Arguments) -> Result<(), String> {
+fn known_lives(arguments: &Arguments) -> Result<(), InputError> {
     let lives: Vec<_> = arguments.mode.0.iter().flat_map(|it| lives::all(*it)).collect();
     for wanted in &arguments.life {
         if lives.iter().all(|life| life.name != wanted) {
             let near = nearest(wanted, lives.iter().map(|life| life.name));
-            let hint = near.map_or(String::new(), |near| format!("; is it {near}?"));
-            return Err(format!("invalid life {wanted:?}{hint} (--list-lives prints all lives)"));
+            let note = "--list-lives prints all lives";
+            let unknown = InputError::unknown("invalid life", wanted);
+            return Err(match near {
+                Some(near) => unknown.remedy(format!("is it {near}? ({note})")),
+                None => unknown.note(note),
+            });
         }
     }
     Ok(())

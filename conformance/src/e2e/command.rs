@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 
 use super::bench::{self, BenchOptions};
 use super::interrupt::guarded;
 use super::lab::{LabSpec, project};
 use super::play::{self, PlayOptions};
-use super::usage::Usage;
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 
 /// Subcommands of `conformance e2e`.
 #[derive(Clone, Debug, Subcommand)]
@@ -93,7 +93,8 @@ fn name(text: &str) -> Result<String, String> {
 fn checkout(directory: &Path) -> anyhow::Result<PathBuf> {
     let named = directory.display();
     let found = std::fs::canonicalize(directory).map_err(|error| {
-        Usage::error(format!("--project {named}: {error}; name a checkout of this project"))
+        let missing = InputError::in_flag("--project", named, error.to_string());
+        missing.remedy("name a checkout of this project")
     })?;
     project(&found)
 }
@@ -115,24 +116,17 @@ impl Options {
     }
 }
 
-/// Runs a subcommand and returns its exit code, which is 2 for a usage error.
+/// Runs a subcommand and returns its exit code.
 ///
 /// # Errors
-/// Fails if the harness fails.
+/// Fails with an [`InputError`] for wrong usage. Fails if the harness fails.
 pub fn run(
     out: &mut impl Write,
     what: &E2eCommand,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    match runtime.block_on(carry_out(out, what, surroundings)) {
-        Err(error) if error.is::<Usage>() => {
-            out.flush()?;
-            writeln!(std::io::stderr(), "error: {error}")?;
-            Ok(ExitCode::from(2))
-        }
-        done => done,
-    }
+    runtime.block_on(carry_out(out, what, surroundings))
 }
 
 async fn carry_out(
@@ -146,7 +140,7 @@ async fn carry_out(
             let made = guarded(wanted.up(out)).await;
             // Deletes a lab that is only half made. After a usage error, nothing was made.
             match made {
-                Err(error) if !error.is::<Usage>() => ended(out, &wanted, Err(error)).await?,
+                Err(error) if !error.is::<InputError>() => ended(out, &wanted, Err(error)).await?,
                 made => made?,
             };
             writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` deletes the lab")?;
@@ -210,13 +204,40 @@ async fn ended<T>(
             writeln!(out, "down: {n} containers removed")?;
             worked
         }
-        (Err(left), Ok(_)) => Err(left.context(format!(
-            "not everything of the lab was removed; run `conformance e2e down --name {}`",
-            wanted.name
-        ))),
-        (Err(left), Err(why)) => Err(why.context(format!(
-            "the work in the lab failed, and then not everything was removed ({left:#}); run `conformance e2e down --name {}`; the work failed with",
-            wanted.name
-        ))),
+        (Err(removal), worked) => Err(left_behind(&wanted.name, removal, worked.err())),
+    }
+}
+
+/// Returns the error for a lab of which parts are left, because its removal failed with `removal`.
+/// Also contains the error of the work in the lab, if the work failed before.
+fn left_behind(name: &str, removal: anyhow::Error, work: Option<anyhow::Error>) -> anyhow::Error {
+    let remedy = format!("delete the rest with `conformance e2e down --name {name}`");
+    // Keeps no type of `work`: even if that was wrong usage, the exit code is that of the harness.
+    match work {
+        None => anyhow!("cannot delete every part of the lab `{name}`: {removal:#}; {remedy}"),
+        Some(work) => anyhow!(
+            "{work:#}; after that, the program could not delete every part of the lab `{name}`: {removal:#}; {remedy}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_that_is_left_behind_is_a_failure_of_the_harness_with_all_causes() {
+        let usage = InputError::invalid("the lab `x`", "exists already");
+        for work in [None, Some(usage.into())] {
+            let causes = if work.is_some() { "exists already" } else { "" };
+            let error = left_behind("x", anyhow!("docker does not answer"), work);
+            assert!(!error.is::<InputError>(), "{error:#}: exit code 2");
+            let text = format!("{error:#}");
+            assert!(text.contains("docker does not answer") && text.contains(causes), "{text}");
+            assert!(
+                text.contains("delete the rest with `conformance e2e down --name x`"),
+                "{text}"
+            );
+        }
     }
 }

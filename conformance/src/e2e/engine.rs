@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use super::shell::call;
-use super::usage::Usage;
+use crate::scenario::InputError;
 
 /// Label of the containers that this stage starts; its value is the name of the lab.
 pub(super) const LABEL: &str = "io.vsphere-lab";
@@ -20,16 +20,16 @@ const KIND: &str = "io.x-k8s.kind.cluster";
 /// fails.
 pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
     if let Err(error) = call("docker").arg("--version").output().await {
-        return Err(Usage::error(format!(
-            "{error:#}; install Docker in a folder of PATH, for example with `apt-get install docker.io`"
-        )));
+        let remedy =
+            "install Docker in a folder of PATH, for example with `apt-get install docker.io`";
+        return Err(InputError::new(format!("{error:#}")).remedy(remedy).into());
     }
     // Unlike `docker info`, `docker ps` prints nothing but the reason if no engine answers.
     let Err(error) = call("docker").args(["ps", "-q"]).output().await else { return Ok(()) };
     if !start {
-        return Err(Usage::error(format!(
-            "no Docker engine answers this user: {error:#}; start Docker, give this user access to its socket (group docker), or add --start-engine to start dockerd (as root)"
-        )));
+        let none = InputError::new(format!("no Docker engine answers this user: {error:#}"));
+        let remedy = "start Docker, give this user access to its socket (group docker), or add --start-engine to start dockerd (as root)";
+        return Err(none.remedy(remedy).into());
     }
     call(project.join("kind/engine.sh")).arg("up").output_with_progress().await.map(drop)
 }

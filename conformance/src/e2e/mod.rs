@@ -24,7 +24,6 @@ mod play;
 mod scenarios;
 mod shell;
 mod tally;
-mod usage;
 
 use std::time::Duration;
 

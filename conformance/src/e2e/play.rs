@@ -15,10 +15,9 @@ use super::lab::peer::{Peer, peer};
 use super::lab::{Lab, deploy};
 use super::scenarios::{ALL, Scenario};
 use super::tally::Since;
-use super::usage::Usage;
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 use crate::suite::{Conclusion, Filter};
 
 /// Result of a scenario; an entry of `e2e.json`.
@@ -80,18 +79,19 @@ impl PlayOptions {
             if id.is_empty() || !of_mode().any(|it| it.id.starts_with(id.as_str())) {
                 let known: BTreeSet<&str> = of_mode().map(|it| it.id).collect();
                 let known = known.into_iter().collect::<Vec<_>>().join(", ");
-                return Err(Usage::error(format!(
-                    "no scenario in {mode} mode has the ID {id:?}: expected one of {known}"
-                )));
+                let unknown =
+                    InputError::unknown(format!("no scenario in {mode} mode has the ID"), id);
+                return Err(unknown.condition(format!("expected one of {known}")).into());
             }
         }
         if let Some(Peer { program, .. }) = &self.peer
             && program.backend() != mode
         {
             let (name, other) = (program.name(), program.backend());
-            return Err(Usage::error(format!(
-                "--peer {name}: works only with the mode {other}, but this lab has the mode {mode}; name a peer for {mode}, or choose another --mode"
-            )));
+            let problem =
+                format!("works only with the mode {other}, but this lab has the mode {mode}");
+            let remedy = format!("name a peer for {mode}, or choose another --mode");
+            return Err(InputError::in_flag("--peer", name, problem).remedy(remedy).into());
         }
         let is_asked =
             |it: &&Scenario| ids.is_empty() || ids.iter().any(|id| it.id.starts_with(id.as_str()));

@@ -23,6 +23,7 @@ use super::manifest::{Driver, builtin};
 use super::{ApiServer, Calibration, Manifest, RealApiServer, Settings, Setup, Subject};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
+use crate::scenario::InputError;
 use crate::suite::report::{self, About, Ledgers};
 use crate::suite::{Conclusion, Filter};
 
@@ -92,16 +93,11 @@ pub struct Request<'a> {
     pub arguments: &'a Arguments,
 }
 
-/// Usage error: wrong arguments, or a missing precondition. The run does not start.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub(super) String);
-
 /// Judges the provider of a manifest, prints the results, and writes the report if the request
 /// names a folder. Returns the exit code.
 ///
 /// # Errors
-/// Returns [`Usage`], or an error of the harness.
+/// Returns an [`InputError`] before the run starts, or an error of the harness.
 pub fn run(
     out: &mut impl Write,
     request: &Request<'_>,
@@ -111,7 +107,7 @@ pub fn run(
     let jobs = jobs(request.arguments)?;
     for (option, value) in [("--jobs", jobs), ("--compress", *compress as usize)] {
         if value == 0 {
-            return Err(Usage(format!("{option} 0: write 1 or more")).into());
+            return Err(InputError::wrong_flag(option, 0).remedy("write 1 or more").into());
         }
     }
     let name = provider.as_deref().unwrap_or_default();
@@ -135,21 +131,22 @@ pub fn run(
 ///
 /// # Errors
 /// Fails for another `--jobs` with a real API server.
-fn jobs(arguments: &Arguments) -> Result<usize, Usage> {
+fn jobs(arguments: &Arguments) -> Result<usize, InputError> {
     match (arguments.apiserver, arguments.jobs) {
         (ApiServer::Builtin, jobs) => Ok(jobs.unwrap_or(JOBS)),
         (ApiServer::Real, None | Some(1)) => Ok(1),
-        (ApiServer::Real, Some(jobs)) => Err(Usage(format!(
-            "--jobs {jobs}: a real API server has room for one case at a time; leave --jobs out"
-        ))),
+        (ApiServer::Real, Some(jobs)) => {
+            let problem = "a real API server has room for one case at a time";
+            Err(InputError::in_flag("--jobs", jobs, problem).remedy("leave --jobs out"))
+        }
     }
 }
 
 /// Starts the real API server.
-fn real() -> Result<RealApiServer, Usage> {
+fn real() -> Result<RealApiServer, InputError> {
     RealApiServer::start().map_err(|error| {
         let remedy = "set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver, or install Go to have them built";
-        Usage(format!("--apiserver real: {error:#}; {remedy}"))
+        InputError::in_flag("--apiserver", "real", format!("{error:#}")).remedy(remedy)
     })
 }
 
@@ -157,7 +154,7 @@ fn real() -> Result<RealApiServer, Usage> {
 /// manifest or the path of a manifest.
 ///
 /// # Errors
-/// Returns [`Usage`] if the manifest is invalid, or if it needs a program, an environment variable
+/// Returns an [`InputError`] if the manifest is invalid, or if it needs a program, an environment variable
 /// or root rights that are missing. Returns another error if the harness fails.
 pub fn setup(
     name: &str,
@@ -165,7 +162,7 @@ pub fn setup(
     surroundings: &Surroundings,
 ) -> anyhow::Result<Setup> {
     let today = surroundings.now.to_zoned(TimeZone::UTC).date();
-    let manifest = Manifest::load(name, today).map_err(|error| Usage(error.to_string()))?;
+    let manifest = Manifest::load(name, today)?;
     let wanted = manifest.placeholders();
     let ours = surroundings.beside.as_deref().map(|it| it.join("provider"));
     let binary = match binary {
@@ -176,11 +173,12 @@ pub fn setup(
     let binary = match binary {
         Some(path) if path.is_file() => Some(std::fs::canonicalize(path)?),
         Some(path) => {
-            let what = format!("--binary {}: no file has this path", path.display());
-            return Err(Usage(format!("{what}; build it, or name another file")).into());
+            let wrong = InputError::in_flag("--binary", path.display(), "no file has this path");
+            return Err(wrong.remedy("build it, or name another file").into());
         }
         None if wanted.contains("binary") => {
-            return Err(Usage(format!("{name}: add --binary PATH, the program to judge")).into());
+            let missing = InputError::missing().in_source(name);
+            return Err(missing.remedy("add --binary PATH, the program to judge").into());
         }
         None => None,
     };
@@ -195,20 +193,22 @@ pub fn setup(
     }
     let missing = wanted.iter().filter_map(|it| template::variable(it));
     if let Some(missing) = missing.into_iter().find(|it| !variables.contains_key(*it)) {
-        let what = format!("{name}: $(env.{missing}): {missing} is not set in the environment");
-        return Err(Usage(format!("{what}; set it")).into());
+        let unset = InputError::new(format!("{missing} is not set in the environment"));
+        let unset = unset.in_source(name).at_key(format!("$(env.{missing})"));
+        return Err(unset.remedy("set it").into());
     }
     if let Driver::Process(process) = manifest.driver()
         && process.is_mounted()
         && !rustix::process::geteuid().is_root()
     {
-        let what = format!("{name}: spec.run.process: binds and hosts need a mount namespace");
-        return Err(Usage(format!("{what}, and that needs root; run this as root")).into());
+        let problem = "binds and hosts need a mount namespace, and that needs root";
+        let denied = InputError::new(problem).in_source(name).at_key("spec.run.process");
+        return Err(denied.remedy("run this as root").into());
     }
     let scratch = surroundings.temporary.join(format!("conformance-{}", std::process::id()));
     let launcher = Launcher::new(surroundings.launcher.clone())?;
     let cluster = cluster(&manifest, &launcher, surroundings)
-        .map_err(|error| Usage(format!("{name}: {error:#}")))?;
+        .map_err(|error| InputError::new(format!("{error:#}")).in_source(name))?;
     let (apiserver, tasks) = (None, TaskTracker::new());
     Ok(Setup { manifest, binary, apiserver, launcher, cluster, variables, tasks, scratch })
 }
@@ -253,7 +253,10 @@ pub(super) fn guarded<T>(
         }));
         let worked = match setup.ready().await {
             Ok(()) => work(&setup, &stop).await,
-            Err(error) => Err(Usage(format!("{}: {error:#}", setup.manifest.name)).into()),
+            Err(error) => {
+                let wrong = InputError::new(format!("{error:#}"));
+                Err(wrong.in_source(setup.manifest.name.as_str()).into())
+            }
         };
         stop.cancel();
         setup.finish().await;

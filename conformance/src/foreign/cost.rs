@@ -14,13 +14,13 @@ use sim::Class;
 use sim::ledger::Record;
 use tokio_util::sync::CancellationToken;
 
-use super::command::{Surroundings, Usage, guarded, setup};
+use super::command::{Surroundings, guarded, setup};
 use super::run::Life;
 use super::{Settings, Setup, Subject};
 use crate::cost::calls::{self, CallReport, Part};
 use crate::judge::facts;
 use crate::lab::LabEvent;
-use crate::scenario::ProviderSetup;
+use crate::scenario::{InputError, ProviderSetup};
 
 /// Maximum number of nodes in a fleet, because sim and provider share this computer.
 const MOST_NODES: u32 = 500;
@@ -62,7 +62,7 @@ pub struct Arguments {
 /// Judges the calls of a provider or of a ledger, and prints the result.
 ///
 /// # Errors
-/// Returns [`Usage`], or an error of the harness.
+/// Returns an [`InputError`], or an error of the harness.
 pub fn run(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -73,8 +73,8 @@ pub fn run(
         (None, Some(ledger)) => captured(out, ledger, arguments),
         (None, None) => {
             let what = if arguments.out.is_some() { "--out" } else { "--nodes" };
-            let remedy = "name a provider with --provider or a ledger with --ledger";
-            Err(Usage(format!("{what}: no provider and no ledger to judge; {remedy}")).into())
+            let missing = InputError::new("no provider and no ledger to judge").in_source(what);
+            Err(missing.remedy("name a provider with --provider or a ledger with --ledger").into())
         }
     }
 }
@@ -85,28 +85,27 @@ pub fn is_asked(arguments: &Arguments) -> bool {
     provider.is_some() || ledger.is_some() || !nodes.is_empty() || out.is_some()
 }
 
-fn prepare(dir: Option<&PathBuf>) -> anyhow::Result<()> {
-    let Some(dir) = dir else { return Ok(()) };
-    crate::suite::report::prepare(dir).map_err(|error| Usage(format!("{error:#}")).into())
-}
-
 /// Judges the calls in the ledger at `path`.
 fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let usage = |what: String| anyhow::Error::from(Usage(what));
     let nodes = match arguments.nodes.as_slice() {
         [] => None,
-        [0] => return Err(usage("--nodes 0: write the number of nodes in the ledger".to_owned())),
+        [0] => {
+            let zero = InputError::wrong_flag("--nodes", 0);
+            return Err(zero.remedy("write the number of nodes in the ledger").into());
+        }
         [n] => Some(*n),
-        _ => return Err(usage("--nodes: a ledger has one fleet; write one number".to_owned())),
+        _ => {
+            let several = InputError::new("a ledger has one fleet").in_source("--nodes");
+            return Err(several.remedy("write one number").into());
+        }
     };
     let name = path.display();
-    let records = crate::lab::ledger_file::records(path).map_err(usage)?;
-    prepare(arguments.out.as_ref())?;
+    let records = crate::lab::ledger_file::records(path)?;
+    arguments.out.as_deref().map_or(Ok(()), crate::suite::report::prepare)?;
     let bill = CallReport::of_ledger(&name.to_string(), nodes, &records);
     if bill.calls.is_empty() {
-        return Err(usage(format!(
-            "--ledger {name}: contains no call; capture a ledger with calls"
-        )));
+        let empty = InputError::in_flag("--ledger", name, "contains no call");
+        return Err(empty.remedy("capture a ledger with calls").into());
     }
     write!(out, "{}", bill.text())?;
     if records.iter().all(|it| it.ended.as_ref().is_none_or(|it| it.digest.is_none())) {
@@ -129,12 +128,11 @@ fn played(
     arguments: &Arguments,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
-    let usage = |what: String| anyhow::Error::from(Usage(what));
-    let sizes = sizes(&arguments.nodes).map_err(usage)?;
+    let sizes = sizes(&arguments.nodes)?;
     if arguments.compress == 0 {
-        return Err(usage("--compress 0: write 1 or more".to_owned()));
+        return Err(InputError::wrong_flag("--compress", 0).remedy("write 1 or more").into());
     }
-    prepare(arguments.out.as_ref())?;
+    arguments.out.as_deref().map_or(Ok(()), crate::suite::report::prepare)?;
     let setup = setup(provider, arguments.binary.as_deref(), surroundings)?;
     let settings = Settings {
         seed: arguments.seed,
@@ -222,8 +220,8 @@ fn doubts(life: &Life) -> Vec<String> {
 /// is empty. At least two sizes are needed, so that a line can be fitted.
 ///
 /// # Errors
-/// Returns the text of a usage error for a single size, or for one below 2 or above 500.
-fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
+/// Fails for a single size, or for one below 2 or above 500.
+fn sizes(wanted: &[u32]) -> Result<Vec<u32>, InputError> {
     if wanted.is_empty() {
         return Ok(calls::SIZES.to_vec());
     }
@@ -231,13 +229,14 @@ fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
     sizes.sort_unstable();
     sizes.dedup();
     if let Some(n) = sizes.iter().find(|n| !(LEAST_NODES..=MOST_NODES).contains(*n)) {
-        return Err(format!("--nodes {n}: write sizes from {LEAST_NODES} to {MOST_NODES}"));
+        let remedy = format!("write sizes from {LEAST_NODES} to {MOST_NODES}");
+        return Err(InputError::wrong_flag("--nodes", n).remedy(remedy));
     }
     match sizes.as_slice() {
-        [n] => Err(format!(
-            "--nodes {n}: one size gives no slope; write at least two, such as {n},{}",
-            n + 20
-        )),
+        [n] => {
+            let remedy = format!("write at least two, such as {n},{}", n + 20);
+            Err(InputError::in_flag("--nodes", n, "one size gives no slope").remedy(remedy))
+        }
         _ => Ok(sizes),
     }
 }

@@ -19,12 +19,10 @@ mod run;
 pub mod sweep;
 
 pub use apiserver::{ApiServer, RealApiServer};
-pub use cargo_tests::baseline::{
-    Accepted, Baseline, BaselineError, BaselineVerdict, Failure, ObservedResult,
-};
+pub use cargo_tests::baseline::{Accepted, Baseline, BaselineVerdict, Failure, ObservedResult};
 pub use cargo_tests::{Tests, run_as_launcher};
 pub use host::{Setup, launch};
-pub use manifest::{Implementation, Manifest, ManifestError};
+pub use manifest::{Implementation, Manifest};
 pub use run::calibration::Calibration;
 pub use run::delay_meter::Delay;
 pub use run::{Settings, Subject};

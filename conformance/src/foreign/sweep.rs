@@ -20,7 +20,7 @@ use futures::stream::{self, StreamExt as _};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::command::{Surroundings, Usage, guarded, setup};
+use super::command::{Surroundings, guarded, setup};
 use super::run::delay_meter::Delay;
 use super::run::feasibility::{hindrance, pace, paces_of_repetitions};
 use super::{Settings, Setup, Subject};
@@ -29,7 +29,7 @@ use crate::judge::{Invariant, Violation};
 use crate::lab::Run;
 use crate::lives::sweep::{self, Kind, Trial, TrialResult, mode_name};
 use crate::lives::{self, Life};
-use crate::scenario::Scenario;
+use crate::scenario::{InputError, Scenario};
 use crate::suite::report::seconds;
 
 /// Parameters of a sweep.
@@ -63,23 +63,21 @@ pub struct Request<'a> {
 /// be played; else 0.
 ///
 /// # Errors
-/// Returns [`Usage`], or an error of the harness.
+/// Returns an [`InputError`], or an error of the harness.
 pub fn run(
     out: &mut impl Write,
     request: &Request<'_>,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
     if request.compress == 0 {
-        return Err(Usage("--compress 0: write 1 or more".to_owned()).into());
+        return Err(InputError::wrong_flag("--compress", 0).remedy("write 1 or more").into());
     }
     let setup = setup(request.provider, request.binary.as_deref(), surroundings)?;
     let all = lives::all(setup.manifest.spec.mode);
     if let Some(name) = request.lives.iter().find(|it| all.iter().all(|life| life.name != **it)) {
         let mode = setup.manifest.spec.mode;
-        return Err(Usage(format!(
-            "--life {name}: {mode} mode has no such life (--list-lives prints every one)"
-        ))
-        .into());
+        let unknown = InputError::in_flag("--life", name, format!("{mode} mode has no such life"));
+        return Err(unknown.note("--list-lives prints every one").into());
     }
     let settings = Settings {
         seed: request.seed,
@@ -196,9 +194,8 @@ impl Sweep<'_> {
             tally.vain += of_kind.vain + usize::from(of_kind.played == 0);
         }
         if let Some(text) = self.request.trial.filter(|_| n_trials == 0) {
-            let what =
-                format!("invalid trial {text:?}: no trial of the selected kinds contains it");
-            return Err(Usage(what).into());
+            let unknown = InputError::unknown("invalid trial", text);
+            return Err(unknown.condition("no trial of the selected kinds contains it").into());
         }
         Ok(match tally {
             Tally { broken: 1.., .. } => ExitCode::from(1),

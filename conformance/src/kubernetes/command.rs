@@ -17,6 +17,7 @@ use super::sequence::Sequence;
 use super::store::Folder;
 use super::target::Target;
 use super::{VERSION, compare, fuzz};
+use crate::scenario::InputError;
 
 /// Subcommands of `conformance kubernetes`.
 #[derive(Debug, Subcommand)]
@@ -99,23 +100,19 @@ fn url(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Runs a subcommand and returns its exit code: 2 if `--only` selects no sequence; 1 if `diff`
-/// finds a difference that is not listed, a listed one that no longer exists, or a recorded answer
+/// Runs a subcommand and returns its exit code: 1 if `diff` finds a difference that is not listed, a listed one that no longer exists, or a recorded answer
 /// that is out of date; 1 if `fuzz` finds a difference; else 0.
 ///
 /// # Errors
-/// Fails if the harness fails.
+/// Fails with an [`InputError`] if `--only` selects no sequence. Fails if the harness fails.
 pub fn run(out: &mut impl Write, what: &KubernetesCommand) -> anyhow::Result<ExitCode> {
     let folder = Folder::default();
     if let Some(only) = what.only()
         && !folder.topics()?.iter().flat_map(|it| &it.sequences).any(|it| wants(it, Some(only)))
     {
-        out.flush()?;
-        writeln!(
-            std::io::stderr(),
-            "error: --only {only}: no sequence has this text in its name; `conformance kubernetes list` prints the names"
-        )?;
-        return Ok(ExitCode::from(2));
+        let problem = "no sequence has this text in its name";
+        let none = InputError::in_flag("--only", only, problem);
+        return Err(none.remedy("`conformance kubernetes list` prints the names").into());
     }
     match what {
         KubernetesCommand::List => list(out, &folder),

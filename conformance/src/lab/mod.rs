@@ -38,7 +38,7 @@ pub(crate) use replicas::process::{Order, Process, ProcessControl};
 use replicas::running::Running;
 pub use run::happening::{LabEvent, RecordedLabEvent};
 pub(crate) use run::ledger_file;
-pub use run::recorded::{Recorded, Unusable};
+pub use run::recorded::Recorded;
 pub use run::{ByHand, NodeEvent, Run};
 pub use stage::{Mode, Stage};
 

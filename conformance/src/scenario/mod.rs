@@ -6,6 +6,7 @@
 
 mod backend;
 mod fault_kinds;
+mod input;
 mod pace;
 pub mod periods;
 
@@ -18,6 +19,7 @@ use sim::world::{Command, Topology};
 pub use backend::Backend;
 pub(crate) use backend::virtual_machines;
 pub use fault_kinds::{FaultKind, fault_kinds};
+pub use input::InputError;
 pub use pace::Pace;
 
 /// A world, the set-up of a provider, and a timeline of acts.

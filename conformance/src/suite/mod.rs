@@ -14,7 +14,7 @@ use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{self, Check, Outcome};
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 pub use judged::{Calls, Judged};
 
 /// Selection of checks by ID and by surface.
@@ -130,9 +130,9 @@ impl Filter {
     /// Verifies that every ID, prefix and surface of the filter exists in the catalogue.
     ///
     /// # Errors
-    /// Returns a text about the first one that does not exist, with the most similar name if one is
+    /// Names the first one that does not exist, with the most similar name if one is
     /// similar enough.
-    pub fn validate(&self) -> Result<(), String> {
+    pub fn validate(&self) -> Result<(), InputError> {
         let entries = catalogue::entries();
         for id in &self.ids {
             let known = !id.is_empty() && entries.iter().any(|it| it.id.starts_with(id.as_str()));
@@ -146,11 +146,12 @@ impl Filter {
                 known.sort_unstable();
                 known.dedup();
                 let near = catalogue::nearest(surface, known.iter().copied());
-                let hint = near.map_or(String::new(), |near| format!("; is it {near}?"));
-                return Err(format!(
-                    "unknown surface {surface:?}{hint} (expected one of {})",
-                    known.join(", ")
-                ));
+                let note = format!("expected one of {}", known.join(", "));
+                let unknown = InputError::unknown("unknown surface", surface);
+                return Err(match near {
+                    Some(near) => unknown.remedy(format!("is it {near}? ({note})")),
+                    None => unknown.note(note),
+                });
             }
         }
         Ok(())
@@ -334,10 +335,10 @@ mod tests {
             surfaces: Vec::new(),
         };
         assert_eq!(ids(&["NODE-INIT-001", "EFF"]).validate(), Ok(()));
-        let error = ids(&["NODE-INIT-001", "NODE-INIT-0O1"]).validate().unwrap_err();
+        let error = ids(&["NODE-INIT-001", "NODE-INIT-0O1"]).validate().unwrap_err().to_string();
         assert!(error.contains("NODE-INIT-0O1") && error.contains("NODE-INIT-001?"), "{error}");
         let filter = Filter { ids: Vec::new(), surfaces: vec!["nodes".to_owned()] };
-        let error = filter.validate().unwrap_err();
+        let error = filter.validate().unwrap_err().to_string();
         assert!(error.contains("is it node?"), "{error}");
     }
 

@@ -14,10 +14,9 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 use super::shell::call;
-use super::usage::Usage;
 use super::{engine, until};
 use crate::foreign::process_identity;
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 use cluster::{Cluster, Machine, Programs};
 use deploy::Deployment;
 use simulator::Simulator;
@@ -117,9 +116,10 @@ impl LabSpec {
             Ok(owner) if process_identity::may_run(&owner)? => return Err(self.is_in_use(&owner)),
             Ok(_) => {}
             Err(_) if directory.exists() => {
-                return Err(Usage::error(format!(
-                    "the lab `{name}` exists already; delete it with `conformance e2e down --name {name}`, or choose another --name"
-                )));
+                let remedy = format!(
+                    "delete it with `conformance e2e down --name {name}`, or choose another --name"
+                );
+                return Err(self.refused("exists already").remedy(remedy).into());
             }
             Err(_) => {}
         }
@@ -161,9 +161,15 @@ impl LabSpec {
 
     fn is_in_use(&self, owner: &str) -> anyhow::Error {
         let (name, process) = (&self.name, owner.split(' ').next().unwrap_or_default());
-        Usage::error(format!(
-            "process {process} uses the lab `{name}`; wait for its end, delete the lab with `conformance e2e down --name {name}`, or choose another --name"
-        ))
+        let remedy = format!(
+            "wait for its end, delete the lab with `conformance e2e down --name {name}`, or choose another --name"
+        );
+        InputError::new(format!("process {process} uses the lab `{name}`")).remedy(remedy).into()
+    }
+
+    /// Returns the error that this lab, because of `predicate`, cannot be used.
+    fn refused(&self, predicate: &str) -> InputError {
+        InputError::invalid(format!("the lab `{}`", self.name), predicate)
     }
 
     /// Removes the mark of [`Self::touch`], because the lab is in its normal state again.
@@ -183,9 +189,8 @@ impl LabSpec {
         let Self { name, project, .. } = self;
         engine::ready(project, self.start_engine).await?;
         if self.directory().exists() && !self.passing().exists() {
-            return Err(Usage::error(format!(
-                "the lab `{name}` exists already; delete it with `conformance e2e down --name {name}`"
-            )));
+            let remedy = format!("delete it with `conformance e2e down --name {name}`");
+            return Err(self.refused("exists already").remedy(remedy).into());
         }
         std::fs::create_dir_all(self.directory())?;
         let mut step = Steps::begin(out);
@@ -263,10 +268,8 @@ impl LabSpec {
     pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, LabRecord)> {
         let path = self.made();
         let Ok(text) = std::fs::read(&path) else {
-            let name = &self.name;
-            return Err(Usage::error(format!(
-                "the lab `{name}` does not exist; make it with `conformance e2e up --name {name}`"
-            )));
+            let remedy = format!("make it with `conformance e2e up --name {}`", self.name);
+            return Err(self.refused("does not exist").remedy(remedy).into());
         };
         let made: LabRecord =
             serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
@@ -316,7 +319,7 @@ impl<'a, W: Write> Steps<'a, W> {
 pub(super) fn project(from: &Path) -> anyhow::Result<PathBuf> {
     let found = from.ancestors().find(|it| it.join("kind/cluster.yaml").is_file());
     found.map(Path::to_owned).ok_or_else(|| {
-        let from = from.display();
-        Usage::error(format!("{from}: not inside a checkout of this project; add --project DIR"))
+        let outside = InputError::new("not inside a checkout of this project");
+        outside.in_source(from.display().to_string()).remedy("add --project DIR").into()
     })
 }

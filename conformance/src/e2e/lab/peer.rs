@@ -13,8 +13,7 @@ use super::cluster::Cluster;
 use super::deploy::NAMESPACE;
 use super::simulator::Access;
 use crate::e2e::shell::call;
-use crate::e2e::usage::Usage;
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 
 /// Providers of other vendors that the benchmark and the scenarios support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,9 +121,9 @@ impl Peer {
             return Ok(is_file);
         }
         let (name, place) = (self.program.name(), &self.place);
-        Err(Usage::error(format!(
-            "--peer {name}={place}: neither a file (whose path needs a slash) nor an image of the Docker engine; build or pull it"
-        )))
+        let problem = "neither a file (whose path needs a slash) nor an image of the Docker engine";
+        let missing = InputError::in_flag("--peer", format!("{name}={place}"), problem);
+        Err(missing.remedy("build or pull it").into())
     }
 
     /// Builds the image if the place is a file, loads it into the nodes of the cluster, and returns

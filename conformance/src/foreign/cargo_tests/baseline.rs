@@ -17,6 +17,7 @@ use sim::document::{self, DocumentError};
 use crate::catalogue;
 use crate::judge::Invariant;
 use crate::judge::verdict::Verdict;
+use crate::scenario::InputError;
 use crate::suite::Conclusion;
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
@@ -180,16 +181,6 @@ struct File {
     checks: BTreeMap<String, Accepted>,
 }
 
-/// Error in a baseline: the file, the problem (with the key and value that cause it, if any), and
-/// the remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {what}\nremedy: {remedy}")]
-pub struct BaselineError {
-    path: String,
-    what: String,
-    remedy: String,
-}
-
 impl Baseline {
     /// Returns an empty baseline for this path.
     pub fn empty(path: &Path) -> Self {
@@ -200,11 +191,11 @@ impl Baseline {
     ///
     /// # Errors
     /// Fails if the file cannot be read or its content is invalid.
-    pub fn load(path: &Path) -> Result<Self, BaselineError> {
-        let text = std::fs::read_to_string(path).map_err(|error| BaselineError {
-            path: path.display().to_string(),
-            what: format!("cannot be read: {error}"),
-            remedy: "record one: UPDATE_BASELINE=1 cargo test".to_owned(),
+    pub fn load(path: &Path) -> Result<Self, InputError> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let remedy = "record one: UPDATE_BASELINE=1 cargo test";
+            let wrong = DocumentError::document(format!("cannot be read: {error}"), remedy);
+            InputError::in_document(path.display().to_string(), wrong)
         })?;
         Self::read(path, &text)
     }
@@ -213,11 +204,10 @@ impl Baseline {
     ///
     /// # Errors
     /// Fails if the content is invalid.
-    pub fn read(path: &Path, text: &str) -> Result<Self, BaselineError> {
-        Self::checked(path, text).map_err(|wrong| BaselineError {
-            path: path.display().to_string(),
-            what: wrong.summary(),
-            remedy: wrong.or_remedy("record it anew: UPDATE_BASELINE=1 cargo test").remedy,
+    pub fn read(path: &Path, text: &str) -> Result<Self, InputError> {
+        Self::checked(path, text).map_err(|wrong| {
+            let wrong = wrong.or_remedy("record it anew: UPDATE_BASELINE=1 cargo test");
+            InputError::in_document(path.display().to_string(), wrong)
         })
     }
 
@@ -237,7 +227,7 @@ impl Baseline {
         }
         for id in checks.keys() {
             if catalogue::entry(id).is_none() {
-                let problem = catalogue::unknown_id(id);
+                let problem = catalogue::unknown_id(id).to_string();
                 let value = Value::from(id.as_str());
                 return Err(DocumentError::at_key(
                     "checks",

@@ -30,6 +30,7 @@ use super::host::launch::{self, SUBCOMMAND};
 use super::{Settings, Subject};
 use crate::checks::{self, Check};
 use crate::lab::Stage;
+use crate::scenario::InputError;
 use crate::suite::{Conclusion, Filter};
 use baseline::{Baseline, ObservedResult};
 
@@ -103,7 +104,7 @@ impl Tests {
             Ok(code) => code,
             Err(error) => {
                 let _ = writeln!(std::io::stderr(), "error: {error:#}");
-                ExitCode::from(if error.is::<command::Usage>() { 2 } else { 3 })
+                ExitCode::from(if error.is::<InputError>() { 2 } else { 3 })
             }
         }
     }
@@ -113,8 +114,7 @@ impl Tests {
         let variable = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
         let binary = self.binary.clone().or_else(|| variable("PROVIDER_BINARY").map(PathBuf::from));
         let update = variable("UPDATE_BASELINE").is_some();
-        let usage = |what: String| anyhow::Error::from(command::Usage(what));
-        self.filter.validate().map_err(usage)?;
+        self.filter.validate()?;
         let baseline = self.read_baseline(update)?;
         let surroundings = surroundings()?;
         let setup = command::setup(&self.provider, binary.as_deref(), &surroundings)?;
@@ -133,7 +133,9 @@ impl Tests {
         let _inside = runtime.enter();
         if !arguments.list {
             let name = &setup.manifest.name;
-            runtime.block_on(setup.ready()).map_err(|error| usage(format!("{name}: {error:#}")))?;
+            runtime
+                .block_on(setup.ready())
+                .map_err(|error| InputError::new(format!("{error:#}")).in_source(name.as_str()))?;
         }
         let subject = Arc::new(Subject::new(Arc::clone(&setup), settings));
         let seen = Arc::<Mutex<BTreeMap<String, ObservedResult>>>::default();
@@ -172,8 +174,7 @@ impl Tests {
         if update && !path.exists() {
             return Ok(Some(Baseline::empty(path)));
         }
-        let read = Baseline::load(path).map_err(|error| command::Usage(error.to_string()))?;
-        Ok(Some(read))
+        Ok(Some(Baseline::load(path)?))
     }
 }
 

@@ -221,7 +221,7 @@ fn check_skip(n: usize, skip: &Skip, today: Date) -> Result<(), DocumentError> {
     let key = format!("spec.skips[{n}]");
     if catalogue::entry(&skip.check).is_none() {
         let value = Value::from(skip.check.as_str());
-        let problem = catalogue::unknown_id(&skip.check);
+        let problem = catalogue::unknown_id(&skip.check).to_string();
         return Err(DocumentError::at_key(
             &format!("{key}.check"),
             &value,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use sim::document::{self, DocumentError};
 
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 use run::Run;
 pub(super) use run::{Container, Driver, Process, address, user};
 use template::Values;
@@ -256,25 +256,6 @@ pub struct Skip {
     pub expires: Date,
 }
 
-/// Error in a manifest: the file, the key with its value, and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestError {
-    origin: String,
-    wrong: DocumentError,
-}
-
-impl fmt::Display for ManifestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.origin, self.wrong.summary())?;
-        match self.wrong.remedy.as_str() {
-            "" => Ok(()),
-            remedy => write!(f, "\nremedy: {remedy}"),
-        }
-    }
-}
-
-impl std::error::Error for ManifestError {}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct File {
@@ -300,7 +281,7 @@ impl Manifest {
     ///
     /// # Errors
     /// Fails if the file cannot be read or its content is invalid.
-    pub fn load(name: &str, today: Date) -> Result<Self, ManifestError> {
+    pub fn load(name: &str, today: Date) -> Result<Self, InputError> {
         if let Some(text) = builtin::text(name) {
             return Self::read(name, None, text, today);
         }
@@ -309,7 +290,7 @@ impl Manifest {
             let known: Vec<&str> = builtin::names().collect();
             let remedy = format!("name a file, or one of {}", known.join(", "));
             let wrong = DocumentError::document(format!("cannot be read: {error}"), remedy);
-            ManifestError { origin: name.to_owned(), wrong }
+            InputError::in_document(name, wrong)
         })?;
         let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
         Self::read(name, Some(directory.unwrap_or(Path::new("."))), &text, today)
@@ -324,10 +305,10 @@ impl Manifest {
         directory: Option<&Path>,
         text: &str,
         today: Date,
-    ) -> Result<Self, ManifestError> {
+    ) -> Result<Self, InputError> {
         let directory = directory.map(Path::to_owned);
         Self::checked(origin, directory, text, today)
-            .map_err(|wrong| ManifestError { origin: origin.to_owned(), wrong })
+            .map_err(|wrong| InputError::in_document(origin, wrong))
     }
 
     fn checked(

@@ -5,17 +5,15 @@ use std::path::Path;
 use sim::ledger::Record;
 use sim::world::Time;
 
+use crate::scenario::InputError;
+
 /// Reads the records of a ledger file. The cases stay in the order of the file, and the records of
 /// each case are in the order in which the calls arrived.
 ///
 /// # Errors
-/// Returns a sentence that names the file, the invalid line if the file can be read, and the
-/// remedy.
-pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl")
-    })?;
+/// Names the file, the invalid line if the file can be read, and the remedy.
+pub(crate) fn records(path: &Path) -> Result<Vec<Record>, InputError> {
+    let text = text(path)?;
     let mut records: Vec<Record> = Vec::new();
     // Index of the first record of the current case.
     let mut of_case = 0;
@@ -29,7 +27,7 @@ pub(crate) fn records(path: &Path) -> Result<Vec<Record>, String> {
             }
             Err(error) => {
                 let remedy = "a ledger has one record per line, as `sim ledger` prints them";
-                return Err(format!("--ledger {name}: line {}: {error}; {remedy}", n + 1));
+                return Err(wrong_line(path, n, &error).remedy(remedy));
             }
         }
     }
@@ -49,19 +47,14 @@ pub(crate) struct OneLedger {
 /// still be writing it.
 ///
 /// # Errors
-/// Returns a sentence that names the file, the invalid line if the file can be read, and the
-/// remedy.
-pub(crate) fn read_one(path: &Path) -> Result<OneLedger, String> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl")
-    })?;
+/// Names the file, the invalid line if the file can be read, and the remedy.
+pub(crate) fn read_one(path: &Path) -> Result<OneLedger, InputError> {
+    let text = text(path)?;
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let mut records = Vec::new();
     for (n, line) in lines.enumerate() {
         records.push(Record::from_line(line).map_err(|error| {
-            let remedy = "name a file of `sim serve --ledger`";
-            format!("--ledger {name}: line {}: {error}; {remedy}", n + 1)
+            wrong_line(path, n, &error).remedy("name a file of `sim serve --ledger`")
         })?);
     }
     settle(&mut records, 0);
@@ -75,6 +68,19 @@ pub(crate) fn read_one(path: &Path) -> Result<OneLedger, String> {
         last = record.t;
     }
     Ok(OneLedger { records, gap })
+}
+
+fn text(path: &Path) -> Result<String, InputError> {
+    std::fs::read_to_string(path).map_err(|error| {
+        InputError::in_flag("--ledger", path.display(), format!("cannot be read: {error}"))
+            .remedy("name a ledger.jsonl")
+    })
+}
+
+/// Returns the error about the line with index `n`, without a remedy.
+fn wrong_line(path: &Path, n: usize, error: &impl std::fmt::Display) -> InputError {
+    let ledger = format!("--ledger {}", path.display());
+    InputError::new(error.to_string()).in_source(ledger).at_key(format!("line {}", n + 1))
 }
 
 /// Sorts the records from index `from` on, which belong to one case, into the order in which the

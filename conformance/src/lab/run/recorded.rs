@@ -10,7 +10,7 @@ use sim::world::objects::{self, Key};
 use sim::world::{Command, Time, Topology};
 
 use crate::lab::{ByHand, Exit, LabEvent, Mode, RecordedLabEvent, Run, Stage};
-use crate::scenario::{ProviderSetup, Scenario};
+use crate::scenario::{InputError, ProviderSetup, Scenario};
 
 /// Tolerance for the times of starts: a start counts from 5 s before its noted time on, and may be
 /// noted up to 5 s outside the recording. The world begins up to some seconds after its epoch, and
@@ -41,39 +41,28 @@ pub struct Recorded {
     pub killed: bool,
 }
 
-/// Reason why judges cannot use a recording.
-#[derive(Debug, thiserror::Error)]
-pub enum Unusable {
-    /// The log of the world has no state before its first event.
-    #[error("the recording has no state before its first event")]
-    NoState,
-    /// The start of a replica, noted at this time, is more than 5 s outside the recording.
-    #[error("--start {0}: the time is outside the recording; give a time within it")]
-    Start(Timestamp),
-}
-
 impl Recorded {
     /// Returns the run for judges. Leaves out records of [`Self::ledger`] after the time until
     /// which the recording is complete; a call there that ends later counts as open.
     ///
     /// # Errors
-    /// Returns [`Unusable`] if the recording has no first state, or if a start is more than 5 s
+    /// Fails if the recording has no first state, or if a start is more than 5 s
     /// outside the recording.
-    pub fn into_run(self) -> Result<Run, Unusable> {
+    pub fn into_run(self) -> Result<Run, InputError> {
         let Self { recording, mut ledger, of_others, .. } = self;
         let sim::Recording { log, until, has_ended: _ } = recording;
         ledger.retain(|call| call.t <= until);
         for call in &mut ledger {
             call.ended.take_if(|ended| ended.at > until);
         }
-        let base = log.base().cloned().ok_or(Unusable::NoState)?;
-        let end = log.replay(until).ok_or(Unusable::NoState)?;
+        let base = log.base().cloned().ok_or_else(no_state)?;
+        let end = log.replay(until).ok_or_else(no_state)?;
         let started = |start: Timestamp| {
             let since = (start + SLACK).duration_since(base.epoch());
-            let since = Duration::try_from(since).map_err(|_| Unusable::Start(start))?;
+            let since = Duration::try_from(since).map_err(|_| is_outside(start))?;
             let at = Time::after_start(since.saturating_sub(2 * SLACK));
             if since < base.age() || at > until {
-                return Err(Unusable::Start(start));
+                return Err(is_outside(start));
             }
             let seq = ledger.iter().find(|call| call.t >= at).map_or(u64::MAX, |call| call.seq);
             Ok(RecordedLabEvent { at, seq, what: LabEvent::Starts(0) })
@@ -107,6 +96,18 @@ impl Recorded {
             nodes: OnceLock::new(),
         })
     }
+}
+
+fn no_state() -> InputError {
+    InputError::new("the recording has no state before its first event")
+        .remedy("name a file of `sim serve --record`")
+}
+
+/// Returns the error for the start of a replica more than 5 s outside the recording.
+fn is_outside(start: Timestamp) -> InputError {
+    InputError::new("the time is outside the recording")
+        .at_key(format!("--start {start}"))
+        .remedy("give a time within it")
 }
 
 /// Returns `call` as a change by hand if it is a request to delete one Node, else `None`. `call`

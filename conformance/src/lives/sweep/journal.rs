@@ -6,9 +6,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Trial, TrialResult};
+use crate::scenario::InputError;
 
 /// First line of a journal. It identifies the build and the seed of the sweep, because trials with
 /// another build or seed prove nothing about this sweep.
@@ -30,32 +32,6 @@ struct Line {
     violations: Vec<String>,
 }
 
-/// Error of a journal that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// The program cannot read or write the file.
-    #[error("{path}: {source}")]
-    File {
-        /// Path of the journal.
-        path: PathBuf,
-        /// Cause from the operating system.
-        source: std::io::Error,
-    },
-    /// The file belongs to another sweep, is not a journal, or has a malformed line that is not the
-    /// last one.
-    #[error(
-        "{path}, line {line}: {what}; delete the file to start a new sweep, or pass another path"
-    )]
-    Content {
-        /// Path of the journal.
-        path: PathBuf,
-        /// Number of the line, from 1.
-        line: usize,
-        /// Problem with the line.
-        what: String,
-    },
-}
-
 /// Journal of a sweep: the results that the file contained when it was opened, and the file, to
 /// which each further trial adds a line.
 #[derive(Debug)]
@@ -66,30 +42,35 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal, or creates one if the file does not exist or is empty. Drops an incomplete last line, as a crash leaves it, so that its trial runs again.
+    /// Opens a journal, or creates one if the file does not exist or is empty. Drops an incomplete
+    /// last line, as a crash leaves it, so that its trial runs again.
     ///
     /// # Errors
     ///
     /// If the file cannot be read or written, is not a journal, has a malformed line before its
     /// last one, or belongs to another build or seed.
-    pub fn open(path: &Path, build: &str, seed: u64) -> Result<Self, JournalError> {
-        let of_file = |source| JournalError::File { path: path.to_owned(), source };
+    pub fn open(path: &Path, build: &str, seed: u64) -> Result<Self, InputError> {
+        let unusable = |error: std::io::Error| {
+            InputError::in_flag("--journal", path.display(), error.to_string())
+                .remedy("name a file that can be read and written")
+        };
         let header = Header { build: build.to_owned(), seed };
         let mut ended = BTreeMap::new();
         let mut whole = Vec::new();
         let existing = match File::open(path) {
             Ok(file) => Some(file),
             Err(err) if err.kind() == ErrorKind::NotFound => None,
-            Err(err) => return Err(of_file(err)),
+            Err(err) => return Err(unusable(err)),
         };
         if let Some(file) = existing {
             let lines: Vec<String> =
-                BufReader::new(file).lines().collect::<Result<_, _>>().map_err(of_file)?;
+                BufReader::new(file).lines().collect::<Result<_, _>>().map_err(unusable)?;
             for (index, text) in lines.iter().enumerate() {
-                let wrong = |what: String| JournalError::Content {
-                    path: path.to_owned(),
-                    line: index + 1,
-                    what,
+                let wrong = |problem: String| {
+                    InputError::new(problem)
+                        .in_source(format!("--journal {}", path.display()))
+                        .at_key(format!("line {}", index + 1))
+                        .remedy("delete the file to start a new sweep, or pass another path")
                 };
                 if index == 0 {
                     let found: Header = serde_json::from_str(text)
@@ -114,8 +95,8 @@ impl Journal {
                 serde_json::to_string(&header).expect("serde writes a header of texts and numbers"),
             );
         }
-        std::fs::write(path, whole.join("\n") + "\n").map_err(of_file)?;
-        let file = OpenOptions::new().append(true).open(path).map_err(of_file)?;
+        std::fs::write(path, whole.join("\n") + "\n").map_err(unusable)?;
+        let file = OpenOptions::new().append(true).open(path).map_err(unusable)?;
         Ok(Self { path: path.to_owned(), file, ended })
     }
 
@@ -131,12 +112,11 @@ impl Journal {
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn add(&mut self, trial: &Trial, ended: &TrialResult) -> Result<(), JournalError> {
+    pub fn add(&mut self, trial: &Trial, ended: &TrialResult) -> anyhow::Result<()> {
         let violations = ended.violations.iter().map(ToString::to_string).collect();
         let line = Line { trial: trial.to_string(), fired: ended.fired, violations };
         let text = serde_json::to_string(&line).expect("serde writes a line of texts and booleans");
-        writeln!(self.file, "{text}")
-            .map_err(|source| JournalError::File { path: self.path.clone(), source })
+        writeln!(self.file, "{text}").with_context(|| self.path.display().to_string())
     }
 }
 

@@ -29,7 +29,7 @@ use crate::judge::Violation;
 use crate::lab::{Mode, Run, Stage, run};
 use crate::lives::{self, Life};
 use crate::scenario::Scenario;
-pub use journal::{Journal, JournalError};
+pub use journal::Journal;
 
 /// A kind of sweep, by the failures that it injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,6 +16,7 @@ pub use ledgers::Ledgers;
 use crate::cost::Table;
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
+use crate::scenario::InputError;
 use crate::suite::{Conclusion, Summary};
 
 /// Name of the simulated API server in reports.
@@ -151,14 +152,16 @@ impl fmt::Display for Tally {
 ///
 /// # Errors
 /// Names the folder that cannot be created or written to.
-pub fn prepare(dir: &Path) -> anyhow::Result<()> {
-    let why =
-        || format!("--out {}: cannot write to this folder; choose a writable one", dir.display());
-    std::fs::create_dir_all(dir).with_context(why)?;
+pub fn prepare(dir: &Path) -> Result<(), InputError> {
     // A probe file leaves the files of an earlier run unchanged until this run is done.
     let probe = dir.join(".probe");
-    std::fs::write(&probe, "").with_context(why)?;
-    std::fs::remove_file(&probe).with_context(why)
+    std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&probe, ""))
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(|error| {
+            InputError::in_flag("--out", dir.display(), "cannot write to this folder")
+                .remedy(format!("choose a writable one: {error}"))
+        })
 }
 
 /// Writes every file of a run to `dir` except `ledger.jsonl`, which [`Ledgers`] writes.
