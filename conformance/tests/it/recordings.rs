@@ -247,8 +247,12 @@ fn a_node_that_kubectl_deletes_is_not_deleted_by_the_provider() {
     let (mut call, mut ended) = (call.clone(), call.ended.clone().unwrap());
     (call.t, ended.at, call.target.name) = (from, from, Some("node-0001".to_owned()));
     call.ended = Some(ended);
-    for (agent, wanted) in [("kubectl/v1.36", 0), ("another", 1)] {
+    // If kubectl's request was refused, only the provider can have deleted the Node.
+    for (agent, status, wanted) in
+        [("kubectl/v1.36", 200, 0), ("another", 200, 1), ("kubectl/v1.36", 403, 1)]
+    {
         call.client.user_agent = agent.to_owned();
+        call.ended.as_mut().unwrap().status = Some(status);
         run.ledger.push(call.clone());
         write(&run, directory.path());
         let (code, told) = judge(directory.path(), &["--mode", "vcenter"]);

@@ -110,12 +110,14 @@ fn is_outside(start: Timestamp) -> InputError {
         .remedy("give a time within it")
 }
 
-/// Returns `call` as a change by hand if it is a request to delete one Node, else `None`. `call`
-/// must be of another client than the provider.
+/// Returns `call` as a change by hand if it is a request to delete one Node that the API server did
+/// not refuse, else `None`. `call` must be of another client than the provider.
 fn deletion(call: &Record) -> Option<ByHand> {
     let is_deletion =
         call.kind == Kind::Call && call.is_cluster_call() && call.op == "delete nodes";
-    let name = call.target.name.as_deref().filter(|_| is_deletion)?;
+    let status = call.ended.as_ref().and_then(|ended| ended.status);
+    let is_refused = status.is_some_and(|status| status >= 400);
+    let name = call.target.name.as_deref().filter(|_| is_deletion && !is_refused)?;
     let act = Command::Cluster(objects::Command::delete(Key::node(name))).into();
     let to = call.ended.as_ref().map_or(call.t, |ended| ended.at);
     Some(ByHand { from: call.t, to, act })
