@@ -123,7 +123,7 @@ impl<'a> Player<'a> {
     async fn step(&mut self, step: &Step) -> anyhow::Result<Answer> {
         if let Some(watch) = &step.read {
             let events = match self.watches.get_mut(watch) {
-                Some(watch) => watch.read(step.events).await,
+                Some(watch) => watch.read(step.events).await?,
                 None => vec!["(the watch was refused)".into()],
             };
             return Ok(Answer { events: Some(events), ..Answer::default() });
@@ -137,7 +137,7 @@ impl<'a> Player<'a> {
         let mut response = self.send(self.request(step, method, path)?).await?;
         let mut tries = TRIES;
         while step.until.is_some_and(|wanted| response.status() != wanted) && tries > 0 {
-            whole(response).await;
+            whole(response).await?;
             tokio::time::sleep(PAUSE).await;
             response = self.send(self.request(step, method, path)?).await?;
             tries -= 1;
@@ -152,7 +152,7 @@ impl<'a> Player<'a> {
             }
             _ => {
                 let content_type = headers.get("content-type").map_or("", String::as_str);
-                let bytes = whole(response).await;
+                let bytes = whole(response).await?;
                 let value = value_of(&bytes, content_type);
                 let shown = if step.pick.is_empty() || status >= 400 {
                     value.clone()
@@ -196,7 +196,7 @@ impl<'a> Player<'a> {
 
     /// Makes the server forget all revisions before the present one.
     async fn compact(&self) -> anyhow::Result<()> {
-        let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await;
+        let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await?;
         let revision = body(&now, true);
         let revision = at(&revision, "metadata.resourceVersion").and_then(Value::as_str);
         let revision = revision
@@ -267,16 +267,17 @@ impl<'a> Player<'a> {
         self.watches.clear();
         let made = std::mem::take(&mut self.made);
         for path in made.iter().rev() {
-            whole(self.ask("PATCH", path, &json!({"metadata": {"finalizers": null}})).await?).await;
+            whole(self.ask("PATCH", path, &json!({"metadata": {"finalizers": null}})).await?)
+                .await?;
             let now = format!("{path}?gracePeriodSeconds=0");
-            whole(self.ask("DELETE", &now, &json!({})).await?).await;
+            whole(self.ask("DELETE", &now, &json!({})).await?).await?;
         }
         // Finalizes the namespace itself, because without a controller manager no controller
         // empties it. Objects that are left in it do no harm.
         let path = format!("/api/v1/namespaces/{id}");
-        whole(self.ask("DELETE", &path, &json!({})).await?).await;
+        whole(self.ask("DELETE", &path, &json!({})).await?).await?;
         let done = json!({"metadata": {"name": id}, "spec": {"finalizers": []}});
-        whole(self.ask("PUT", &format!("{path}/finalize"), &done).await?).await;
+        whole(self.ask("PUT", &format!("{path}/finalize"), &done).await?).await?;
         Ok(())
     }
 }
@@ -294,12 +295,16 @@ impl Watch {
 
     /// Returns the next `n` events. If fewer events arrive, a remark in place of the next event has
     /// the reason.
-    async fn read(&mut self, n: usize) -> Vec<Value> {
+    ///
+    /// # Errors
+    /// Fails if the connection breaks.
+    async fn read(&mut self, n: usize) -> anyhow::Result<Vec<Value>> {
         let mut events = Vec::new();
         while events.len() < n {
             match tokio::time::timeout(PATIENCE, self.next()).await {
-                Ok(Some(event)) => events.push(event),
-                Ok(None) => {
+                Ok(Ok(Some(event))) => events.push(event),
+                Ok(Err(error)) => return Err(error.context("the connection of a watch broke")),
+                Ok(Ok(None)) => {
                     events.push("(the stream ended)".into());
                     break;
                 }
@@ -309,37 +314,38 @@ impl Watch {
                 }
             }
         }
-        events
+        Ok(events)
     }
 
     /// Returns the next event, or `None` at the end of the stream. Cancel safe: received data stays
     /// in the buffer.
-    async fn next(&mut self) -> Option<Value> {
+    async fn next(&mut self) -> anyhow::Result<Option<Value>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line = self.buffer.split_to(end + 1);
-                return Some(body(&line, true));
+                return Ok(Some(body(&line, true)));
             }
-            let frame = self.response.body_mut().frame().await?.ok()?;
-            if let Ok(data) = frame.into_data() {
+            let Some(frame) = self.response.body_mut().frame().await else { return Ok(None) };
+            if let Ok(data) = frame?.into_data() {
                 self.buffer.extend_from_slice(&data);
             }
         }
     }
 }
 
-/// Returns the whole body. If the body breaks off or pauses for [`PATIENCE`], returns the received
-/// part.
-async fn whole(mut response: Streamed) -> Bytes {
+/// Returns the whole body. If the body pauses for [`PATIENCE`], returns the received part.
+///
+/// # Errors
+/// Fails if the connection breaks.
+async fn whole(mut response: Streamed) -> anyhow::Result<Bytes> {
     let mut bytes = BytesMut::new();
-    while let Ok(Some(Ok(frame))) =
-        tokio::time::timeout(PATIENCE, response.body_mut().frame()).await
-    {
+    while let Ok(Some(frame)) = tokio::time::timeout(PATIENCE, response.body_mut().frame()).await {
+        let frame = frame.context("the connection broke within an answer")?;
         if let Ok(data) = frame.into_data() {
             bytes.extend_from_slice(&data);
         }
     }
-    bytes.freeze()
+    Ok(bytes.freeze())
 }
 
 /// Returns a body as its content type says. A binary body becomes only the word `(binary)`, because
