@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
+use crate::foreign::interruption::Interruption;
 use crate::foreign::launch;
 use crate::scenario::InputError;
 use crate::suite::Filter;
@@ -60,11 +61,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints an error and returns its exit code: 2 for wrong usage, else 3.
+/// Prints an error and returns its exit code: 2 for wrong usage, 130 or 143 if a signal ended the
+/// run, else 3.
 fn failure(out: &mut impl Write, error: &anyhow::Error) -> ExitCode {
     let _ = out.flush();
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
-    ExitCode::from(if error.is::<InputError>() { 2 } else { 3 })
+    let interruption = error.downcast_ref::<Interruption>();
+    let harness = if error.is::<InputError>() { 2 } else { 3 };
+    ExitCode::from(interruption.map_or(harness, |signal| signal.exit_code()))
 }
 
 /// Returns the current directory, and the folder in the user's cache for the labs of `conformance

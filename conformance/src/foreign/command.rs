@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::cluster::Cluster;
 use super::host::container;
 use super::host::launch::Launcher;
+use super::interruption::Interruptions;
 use super::manifest::template::{self, Values};
 use super::manifest::{Driver, builtin};
 use super::{ApiServer, Calibration, Manifest, RealApiServer, Settings, Setup, Subject};
@@ -230,7 +230,7 @@ fn cluster(
 }
 
 /// Prepares the driver, runs `work` and returns its result. SIGINT and SIGTERM cancel the token
-/// that `work` gets. At the end, waits until every provider that this program started has ended,
+/// that `work` gets; if `work` then fails, the error is the [`Interruption`](super::interruption::Interruption). At the end, waits until every provider that this program started has ended,
 /// and removes the scratch directory.
 pub(super) fn guarded<T>(
     setup: Setup,
@@ -241,14 +241,11 @@ pub(super) fn guarded<T>(
     let done = runtime.block_on(async {
         let setup = Arc::new(setup);
         let stop = CancellationToken::new();
-        let interrupted = stop.clone();
-        let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        let interruption = Arc::new(OnceLock::new());
+        let (interrupted, first) = (stop.clone(), Arc::clone(&interruption));
+        let mut signals = Interruptions::listen()?;
         setup.tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
-            let [Ok(interrupt), Ok(terminate)] = &mut signals else { return };
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
+            let _ = first.set(signals.next().await);
             interrupted.cancel();
         }));
         let worked = match setup.ready().await {
@@ -260,7 +257,11 @@ pub(super) fn guarded<T>(
         };
         stop.cancel();
         setup.finish().await;
-        worked
+        // After a signal, every error is a consequence of it.
+        match interruption.get() {
+            Some(signal) if worked.is_err() => Err(anyhow::Error::from(*signal)),
+            _ => worked,
+        }
     });
     // Removes the directory because it contains credentials, although the worlds that accept them
     // have ended.

@@ -13,6 +13,7 @@ mod cluster;
 pub mod command;
 pub mod cost;
 mod host;
+pub(crate) mod interruption;
 mod manifest;
 pub(crate) mod process_identity;
 mod run;

@@ -378,18 +378,21 @@ fn a_run_whose_provider_makes_no_call_ends_with_3_and_shows_its_output() {
 
 /// The provider writes its process ID to a pipe, so that the test knows when it runs.
 #[test]
-fn a_run_that_receives_sigterm_leaves_no_process_and_no_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let scratch = tempfile::tempdir().unwrap();
-    let (child, process, _) = sleeping(dir.path(), scratch.path(), "");
-    assert!(is_alive(&process), "{process}");
-    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_some());
-    signal("-TERM", child.id());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
-    assert!(!is_alive(&process), "process {process} is left");
-    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_none(), "files are left");
+fn a_run_that_a_signal_ends_leaves_no_process_and_no_file_and_has_the_shells_exit_code() {
+    for (name, code, word) in [("-INT", 130, "interrupted"), ("-TERM", 143, "terminated")] {
+        let dir = tempfile::tempdir().unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let (child, process, _) = sleeping(dir.path(), scratch.path(), "");
+        assert!(is_alive(&process), "{process}");
+        assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_some());
+        signal(name, child.id());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{name}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(word), "{}", text(&output.stderr));
+        assert!(!is_alive(&process), "{name}: process {process} is left");
+        let left = std::fs::read_dir(scratch.path()).unwrap().next();
+        assert!(left.is_none(), "{name}: files are left");
+    }
 }
 
 #[test]
