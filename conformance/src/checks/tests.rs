@@ -7,7 +7,7 @@ use super::build::{hidden, machine, s, world};
 use super::queries::name;
 use super::{Case, Check, Verdict};
 use crate::judge::{Invariant, Violation};
-use crate::lab::{Mutants, Stage};
+use crate::lab::{Mutant, Stage};
 use crate::scenario::{Act, Backend, Scenario};
 
 /// Returns a scenario, and a stage with a mutant that breaks an invariant in this scenario. The
@@ -19,7 +19,7 @@ fn a_wrong_deletion() -> (Scenario, Stage) {
         .at(s(100), hidden(Backend::VCenter, 2))
         .at(s(100), Act::Crash(0))
         .at(s(101), Act::Start(0));
-    (scenario, Stage { mutant: Some(Mutants::EmptySearchIsGone), ..Stage::default() })
+    (scenario, Stage { mutant: Some(Mutant::EmptySearchIsGone), ..Stage::default() })
 }
 
 #[test]

@@ -9,7 +9,7 @@ use clap::{ArgMatches, Parser, Subcommand};
 
 use provider::InstancesMode;
 
-use crate::lab::Mutants;
+use crate::lab::Mutant;
 use crate::scenario::Backend;
 use crate::{e2e, foreign, kubernetes};
 
@@ -125,7 +125,7 @@ pub(super) struct Run {
     /// Name of a deliberate defect to enable in our provider, such as ErrorIsGone; an unknown name
     /// prints the list.
     #[arg(long, value_parser = mutant, conflicts_with = "provider")]
-    pub(super) mutant: Option<Mutants>,
+    pub(super) mutant: Option<Mutant>,
     /// Does not count calls: omits the table of calls by phase and number of nodes, and the
     /// comparison with conformance/budgets.yaml (exit code 6).
     #[arg(long, conflicts_with = "provider")]
@@ -179,8 +179,8 @@ pub(super) fn modes(text: &str) -> Result<Modes, String> {
     }
 }
 
-fn mutant(text: &str) -> Result<Mutants, String> {
-    let all = || Mutants::ALL.into_iter().chain(Mutants::SUPERVISOR);
+fn mutant(text: &str) -> Result<Mutant, String> {
+    let all = || Mutant::ALL.into_iter().chain(Mutant::SUPERVISOR);
     all().find(|it| format!("{it:?}") == text).ok_or_else(|| {
         let names: Vec<String> = all().map(|it| format!("{it:?}")).collect();
         format!("expected one of {}", names.join(", "))

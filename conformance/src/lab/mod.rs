@@ -29,7 +29,7 @@ use provider::Replica;
 pub use provider::endpoint::Answer;
 use provider::endpoint::{self, ServingFiles};
 pub use provider::scrape::{Checks, Sample, Scrape, sum};
-pub use provider::{Exit, Mutants};
+pub use provider::{Exit, Mutant};
 pub(crate) use provider::{LEASE, cloud_config, label};
 pub(crate) use replicas::election::{Identities, unknown_leader_reason};
 pub(crate) use replicas::logs::Logs;

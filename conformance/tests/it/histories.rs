@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use conformance::judge::{Invariant, Violation, liveness, safety, takeovers};
-use conformance::lab::{Mode, Mutants, Run, Stage, run};
+use conformance::lab::{Mode, Mutant, Run, Stage, run};
 use conformance::lives::sweep::mode_name;
 use conformance::lives::{self, Life};
 use conformance::scenario::periods::Periods;
@@ -464,7 +464,7 @@ fn a_leader_that_does_not_log_out_breaks_the_session_invariant() {
     let stops = (0..3).map(|_| (59, Happening::Failover { crash: false, back: 30 }));
     let scenario = scenario(2, None, &stops.collect::<Vec<_>>());
     assert_eq!(broken(&scenario), Vec::new());
-    let stage = Stage { mutant: Some(Mutants::NoLogout), ..Stage::default() };
+    let stage = Stage { mutant: Some(Mutant::NoLogout), ..Stage::default() };
     let (_, found) = played(&scenario, &stage);
     assert!(found.iter().any(|it| it.invariant == Invariant::FewSessions), "{found:?}");
 }

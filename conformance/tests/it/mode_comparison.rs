@@ -1,7 +1,7 @@
 //! Compares the instances modes `v1` and `auto` (here "V2") of Supervisor mode on 24 histories;
 //! `conformance alike` compares a thousand by default.
 
-use conformance::lab::Mutants;
+use conformance::lab::Mutant;
 use conformance::lives::mode_comparison::compare;
 
 #[test]
@@ -14,6 +14,6 @@ fn v2_reports_the_same_nodes_as_v1_with_under_a_tenth_of_the_calls() {
 
 #[test]
 fn a_defect_of_v2_is_found() {
-    let difference = compare(24, 0, Some(Mutants::EmptyClearsAddresses)).unwrap_err();
+    let difference = compare(24, 0, Some(Mutant::EmptyClearsAddresses)).unwrap_err();
     assert!(difference.what.contains("addresses"), "{difference}");
 }

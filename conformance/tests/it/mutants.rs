@@ -5,55 +5,55 @@ use std::collections::BTreeSet;
 use conformance::catalogue::{self, Class};
 use conformance::checks::{self, Check};
 use conformance::judge::verdict::Verdict;
-use conformance::lab::{Mutants, Stage};
+use conformance::lab::{Mutant, Stage};
 use conformance::scenario::Backend;
 
 /// Defects in vCenter mode, with the check that catches each.
-const KILLS: &[(Mutants, &str)] = &[
-    (Mutants::ErrorIsGone, "NODE-DEL-002"),
-    (Mutants::EmptySearchIsGone, "NODE-DEL-003"),
-    (Mutants::EmptyClearsAddresses, "NODE-ADDR-001"),
-    (Mutants::NoSingleFlight, "SESS-003"),
-    (Mutants::TaintBeforeAddresses, "NODE-INIT-002"),
-    (Mutants::NoMassGuard, "NODE-DEL-008"),
-    (Mutants::ZonesWhenOff, "ZONE-006"),
-    (Mutants::IgnoreInvalidCollectorVersion, "LIVE-008"),
-    (Mutants::ShutdownOnUnknown, "LIFE-004"),
-    (Mutants::ShutdownOnUnknown, "LIFE-009"),
-    (Mutants::LoginPerCall, "SESS-001"),
-    (Mutants::NoDeadline, "LIVE-005"),
-    (Mutants::NoLockout, "SESS-007"),
-    (Mutants::GuessDuplicates, "NODE-ID-005"),
-    (Mutants::NoUidPrecondition, "LIFE-015"),
-    (Mutants::AlwaysWriteAddresses, "NODE-026"),
-    (Mutants::NoLogout, "SESS-004"),
-    (Mutants::StaleProof, "LIFE-012"),
-    (Mutants::Idle, "NODE-INIT-001"),
+const KILLS: &[(Mutant, &str)] = &[
+    (Mutant::ErrorIsGone, "NODE-DEL-002"),
+    (Mutant::EmptySearchIsGone, "NODE-DEL-003"),
+    (Mutant::EmptyClearsAddresses, "NODE-ADDR-001"),
+    (Mutant::NoSingleFlight, "SESS-003"),
+    (Mutant::TaintBeforeAddresses, "NODE-INIT-002"),
+    (Mutant::NoMassGuard, "NODE-DEL-008"),
+    (Mutant::ZonesWhenOff, "ZONE-006"),
+    (Mutant::IgnoreInvalidCollectorVersion, "LIVE-008"),
+    (Mutant::ShutdownOnUnknown, "LIFE-004"),
+    (Mutant::ShutdownOnUnknown, "LIFE-009"),
+    (Mutant::LoginPerCall, "SESS-001"),
+    (Mutant::NoDeadline, "LIVE-005"),
+    (Mutant::NoLockout, "SESS-007"),
+    (Mutant::GuessDuplicates, "NODE-ID-005"),
+    (Mutant::NoUidPrecondition, "LIFE-015"),
+    (Mutant::AlwaysWriteAddresses, "NODE-026"),
+    (Mutant::NoLogout, "SESS-004"),
+    (Mutant::StaleProof, "LIFE-012"),
+    (Mutant::Idle, "NODE-INIT-001"),
 ];
 
 /// Defects in Supervisor mode, with the check that catches each.
-const SUPERVISOR_KILLS: &[(Mutants, &str)] = &[
-    (Mutants::CollectionNotFoundIsGone, "NODE-DEL-001"),
-    (Mutants::UuidCaseMatters, "NODE-ID-001"),
-    (Mutants::EmptyUuidIsGone, "NODE-DEL-003"),
-    (Mutants::StaleViewAfterGone, "LIVE-004"),
-    (Mutants::TokenNeverReread, "SESS-008"),
-    (Mutants::GuardSkipped, "NODE-DEL-008"),
-    (Mutants::NeverMatchedSkipped, "NODE-DEL-008"),
-    (Mutants::ProofFromView, "NODE-DEL-002"),
-    (Mutants::ForeignIdIsGone, "NODE-DEL-003"),
-    (Mutants::WatchStallUnnoticed, "LIVE-004"),
-    (Mutants::ListPerNode, "EFF-005"),
-    (Mutants::EmptyListBelieved, "NODE-DEL-008"),
-    (Mutants::EmptyClearsAddresses, "NODE-ADDR-001"),
-    (Mutants::AlwaysWriteAddresses, "NODE-026"),
-    (Mutants::NoUidPrecondition, "LIFE-015"),
-    (Mutants::Idle, "NODE-INIT-001"),
+const SUPERVISOR_KILLS: &[(Mutant, &str)] = &[
+    (Mutant::CollectionNotFoundIsGone, "NODE-DEL-001"),
+    (Mutant::UuidCaseMatters, "NODE-ID-001"),
+    (Mutant::EmptyUuidIsGone, "NODE-DEL-003"),
+    (Mutant::StaleViewAfterGone, "LIVE-004"),
+    (Mutant::TokenNeverReread, "SESS-008"),
+    (Mutant::GuardSkipped, "NODE-DEL-008"),
+    (Mutant::NeverMatchedSkipped, "NODE-DEL-008"),
+    (Mutant::ProofFromView, "NODE-DEL-002"),
+    (Mutant::ForeignIdIsGone, "NODE-DEL-003"),
+    (Mutant::WatchStallUnnoticed, "LIVE-004"),
+    (Mutant::ListPerNode, "EFF-005"),
+    (Mutant::EmptyListBelieved, "NODE-DEL-008"),
+    (Mutant::EmptyClearsAddresses, "NODE-ADDR-001"),
+    (Mutant::AlwaysWriteAddresses, "NODE-026"),
+    (Mutant::NoUidPrecondition, "LIFE-015"),
+    (Mutant::Idle, "NODE-INIT-001"),
 ];
 
 /// Returns a line for each mutant that survives its check, and for each mutant in `wanted` without
 /// a check.
-fn survivors(backend: Backend, kills: &[(Mutants, &str)], wanted: &[Mutants]) -> Vec<String> {
+fn survivors(backend: Backend, kills: &[(Mutant, &str)], wanted: &[Mutant]) -> Vec<String> {
     let all = checks::all(backend);
     let mut survivors = Vec::new();
     for (mutant, id) in kills {
@@ -72,12 +72,12 @@ fn survivors(backend: Backend, kills: &[(Mutants, &str)], wanted: &[Mutants]) ->
 
 #[test]
 fn every_mutant_is_killed_by_its_check() {
-    assert_eq!(survivors(Backend::VCenter, KILLS, &Mutants::ALL), Vec::<String>::new());
+    assert_eq!(survivors(Backend::VCenter, KILLS, &Mutant::ALL), Vec::<String>::new());
 }
 
 #[test]
 fn every_mutant_of_supervisor_mode_is_killed_by_its_check() {
-    let left = survivors(Backend::Supervisor, SUPERVISOR_KILLS, &Mutants::SUPERVISOR);
+    let left = survivors(Backend::Supervisor, SUPERVISOR_KILLS, &Mutant::SUPERVISOR);
     assert_eq!(left, Vec::<String>::new());
 }
 
@@ -133,7 +133,7 @@ fn every_safety_and_liveness_check_kills_a_mutant_with_each_backend() {
 }
 
 /// True if every case of the check passes with this mutant; stops at the first that does not.
-fn passes(backend: Backend, check: &Check, mutant: Mutants) -> bool {
+fn passes(backend: Backend, check: &Check, mutant: Mutant) -> bool {
     let stage = Stage { mode: backend.into(), mutant: Some(mutant), ..Stage::default() };
     check.cases.iter().all(|case| case.run(&stage).verdict == Verdict::Pass)
 }
@@ -145,7 +145,7 @@ fn a_provider_that_does_nothing_passes_no_check() {
     for backend in Backend::ALL {
         let passed: Vec<&str> = checks::all(backend)
             .iter()
-            .filter(|check| passes(backend, check, Mutants::Idle))
+            .filter(|check| passes(backend, check, Mutant::Idle))
             .map(|check| check.id)
             .collect();
         assert_eq!(passed, Vec::<&str>::new(), "{}", backend.title());
@@ -159,7 +159,7 @@ fn a_provider_that_judges_no_node_in_time_passes_no_check_that_needs_an_act() {
     for id in CANARIES {
         let all = checks::all(Backend::VCenter);
         let check = all.iter().find(|check| check.id == *id).expect("the check exists");
-        if passes(Backend::VCenter, check, Mutants::LoginPerCall) {
+        if passes(Backend::VCenter, check, Mutant::LoginPerCall) {
             passed.push(*id);
         }
     }

@@ -34,7 +34,7 @@ use pieces::chunked;
 use scrape::Scrape;
 use wire::Wire;
 
-pub use ::provider::Mutant as Mutants;
+pub use ::provider::Mutant;
 
 /// End of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
