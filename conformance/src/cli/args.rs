@@ -10,7 +10,7 @@ use clap::{ArgMatches, Parser, Subcommand};
 use provider::InstancesMode;
 
 use crate::lab::Mutant;
-use crate::scenario::Backend;
+use crate::scenario::{Backend, InputError};
 use crate::{e2e, foreign, kubernetes};
 
 /// Judges vSphere cloud providers for Kubernetes by a catalogue of checks.
@@ -179,10 +179,59 @@ pub(super) fn modes(text: &str) -> Result<Modes, String> {
     }
 }
 
+/// Mutants in code that only vCenter mode uses.
+const VCENTER_MUTANTS: [Mutant; 9] = [
+    Mutant::EmptySearchIsGone,
+    Mutant::NoSingleFlight,
+    Mutant::ZonesWhenOff,
+    Mutant::IgnoreInvalidCollectorVersion,
+    Mutant::LoginPerCall,
+    Mutant::NoDeadline,
+    Mutant::NoLockout,
+    Mutant::GuessDuplicates,
+    Mutant::NoLogout,
+];
+
+/// Checks that the provider in one of the modes has the mutant.
+pub(super) fn check_mutant(mutant: Mutant, modes: Modes) -> Result<(), InputError> {
+    let only = match mutant {
+        it if VCENTER_MUTANTS.contains(&it) => Backend::VCenter,
+        it if Mutant::SUPERVISOR.contains(&it) => Backend::Supervisor,
+        _ => return Ok(()),
+    };
+    if modes.0.contains(&only) {
+        return Ok(());
+    }
+    let problem = format!("changes only {only} mode");
+    let idle = InputError::in_flag("--mutant", format!("{mutant:?}"), problem);
+    Err(idle.remedy(format!("choose --mode {only}")))
+}
+
 fn mutant(text: &str) -> Result<Mutant, String> {
     let all = || Mutant::ALL.into_iter().chain(Mutant::SUPERVISOR);
     all().find(|it| format!("{it:?}") == text).ok_or_else(|| {
         let names: Vec<String> = all().map(|it| format!("{it:?}")).collect();
         format!("expected one of {}", names.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mutant_is_refused_only_in_a_mode_that_does_not_have_it() {
+        let refused = |mutant, mode| {
+            check_mutant(mutant, modes(mode).unwrap_or_else(|it| panic!("{it}"))).is_err()
+        };
+        for mutant in Mutant::ALL {
+            assert!(!refused(mutant, "vcenter") && !refused(mutant, "all"), "{mutant:?}");
+        }
+        for mutant in Mutant::SUPERVISOR {
+            assert!(!refused(mutant, "supervisor") && !refused(mutant, "all"), "{mutant:?}");
+            assert!(refused(mutant, "vcenter"), "{mutant:?}");
+        }
+        assert!(refused(Mutant::LoginPerCall, "supervisor"));
+        assert!(!refused(Mutant::ErrorIsGone, "supervisor"));
+    }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::args::Run;
+use super::args::{Run, check_mutant};
 use super::elapsed;
 use super::output::Watched;
 use crate::checks::Outcome;
@@ -23,6 +23,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitC
     let out = &mut Watched::new(out);
     let filter = Filter { ids: arguments.ids.clone(), surfaces: arguments.surface.clone() };
     filter.validate()?;
+    arguments.mutant.map_or(Ok(()), |mutant| check_mutant(mutant, arguments.mode))?;
     for (alias, target) in filter.aliases() {
         writeln!(out, "{alias} is an alias of {target}, which runs instead")?;
     }

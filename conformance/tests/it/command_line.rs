@@ -120,6 +120,14 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
             "--compress 0: write 1 or more",
         ),
         (vec!["run", "--mutant", "Nope"], "expected one of ErrorIsGone"),
+        (
+            vec!["run", "--mutant", "UuidCaseMatters", "--mode", "vcenter"],
+            "--mutant UuidCaseMatters: changes only supervisor mode; choose --mode supervisor",
+        ),
+        (
+            vec!["run", "--mutant", "GuessDuplicates", "--mode", "supervisor"],
+            "--mutant GuessDuplicates: changes only vcenter mode; choose --mode vcenter",
+        ),
         (vec!["runn"], "run"),
         (vec!["kubernetes", "diff", "--server", "https://x"], "--token"),
         (vec!["kubernetes", "diff", "--token", "t"], "--server"),
