@@ -15,9 +15,11 @@ use crate::{e2e, foreign, kubernetes};
 
 /// Judges vSphere cloud providers for Kubernetes by a catalogue of checks.
 ///
-/// Exit codes: 0 all checks passed; 1 a check failed; 2 wrong usage; 3 the harness failed; 5 every
+/// Exit codes: 0 no check failed; 1 a check failed; 2 wrong usage; 3 the harness failed; 5 every
 /// failed check passed when repeated; 6 the calls of our provider differ from
-/// conformance/budgets.yaml; 7 no check failed, but one was inconclusive.
+/// conformance/budgets.yaml; 7 no check failed, but one was inconclusive; 130 Ctrl-C ended the run;
+/// 143 SIGTERM ended the run. With --provider only MUST checks count as failed: the exit code can
+/// be 0 although a SHOULD check failed.
 #[derive(Parser)]
 #[command(name = "conformance", version)]
 pub(super) struct Arguments {
@@ -46,8 +48,12 @@ pub(super) enum Subcommands {
         /// ID of the check, such as NODE-DEL-002.
         id: String,
     },
-    /// Plays every life once per possible failure: a call that fails, a crash around a write, or
-    /// stale reads.
+    /// Plays long scenarios (lives) once per possible failure: a call that fails, a crash around a
+    /// write, or stale reads.
+    ///
+    /// A life is a scenario with several phases, for example: nodes join, nothing happens, machines
+    /// are deleted. After the last phase nothing changes any more, and the provider must put
+    /// everything in order. A trial plays one life with one failure.
     Sweep(super::sweep::Arguments),
     /// Compares the Nodes that the instances modes v1 and auto write in Supervisor mode, in
     /// generated histories.

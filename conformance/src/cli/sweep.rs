@@ -28,10 +28,10 @@ pub(super) struct Arguments {
     /// Kind of failure: faults, crashes or stale; repeatable [default: all three].
     #[arg(long, value_parser = kind)]
     kind: Vec<Kind>,
-    /// Life to play, as printed by --list-lives; repeatable [default: all].
+    /// Life (long scenario) to play, by its name in --list-lives; repeatable [default: all].
     #[arg(long)]
     life: Vec<String>,
-    /// Prints the lives and exits.
+    /// Prints the lives with their phases and exits.
     #[arg(long)]
     list_lives: bool,
     /// Number of trials per kind, mode and instances mode, evenly spread over all trials [default:
