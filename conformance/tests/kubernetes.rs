@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use conformance::kubernetes::known::{self, Difference, State};
-use conformance::kubernetes::normal::Answer;
+use conformance::kubernetes::normal::StepAnswer;
 use conformance::kubernetes::sequence::Sequence;
 use conformance::kubernetes::store::Folder;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -131,7 +131,7 @@ fn tests_in(source: &str) -> Vec<String> {
     names
 }
 
-fn hold(sequence: &Sequence, real: &[Answer], known: &[Difference]) -> Result<(), Failed> {
+fn hold(sequence: &Sequence, real: &[StepAnswer], known: &[Difference]) -> Result<(), Failed> {
     let ours = conformance::kubernetes::simulated(sequence)
         .map_err(|error| Failed::from(format!("{error:#}")))?;
     known::judge(sequence, real, &ours, known).map_err(Failed::from)

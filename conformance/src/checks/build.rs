@@ -84,7 +84,9 @@ pub(super) fn known_uuid(backend: Backend, scenario: Scenario, n: u32) -> Scenar
     match backend {
         Backend::VCenter => scenario,
         // VM Operator reports the new UUID a moment later.
-        Backend::Supervisor => scenario.with(|it| it.start = false).at(s(3), Act::StartAll),
+        Backend::Supervisor => {
+            scenario.with_provider(|it| it.start = false).at(s(3), Act::StartAll)
+        }
     }
 }
 

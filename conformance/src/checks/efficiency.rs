@@ -70,7 +70,7 @@ fn allowed(id: &str, backend: Backend) -> u64 {
 fn rate() -> Case {
     const QPS: u32 = 5;
     const WINDOW: Duration = s(10);
-    let scenario = world(200, s(300)).with(|it| it.kube_qps = QPS);
+    let scenario = world(200, s(300)).with_provider(|it| it.kube_qps = QPS);
     Case::new(scenario, |run| {
         let moments: Vec<Duration> = run
             .calls()
@@ -83,7 +83,7 @@ fn rate() -> Case {
         };
         let most = moments.iter().map(|from| within(*from)).max().unwrap_or_default();
         let allowed = 3 * QPS as usize * WINDOW.as_secs() as usize;
-        Verdict::of(most <= allowed, || {
+        Verdict::pass_if(most <= allowed, || {
             format!("{most} requests to the cluster in ten seconds; at most {allowed} are allowed")
         })
         .and(|| run.initializes(&names(200), s(0), s(200)))
@@ -121,7 +121,7 @@ fn left_alone(backend: Backend) -> Case {
         };
         let reads = of_machines().filter(|call| !run.backend().is_wait(call)).count() as u64;
         let allowed = allowed("EFF-011", backend);
-        Verdict::of(told == 0 && reads <= allowed, || {
+        Verdict::pass_if(told == 0 && reads <= allowed, || {
             format!(
                 "{reads} reads (at most {allowed} are allowed) and {told} reported objects (0 are allowed) while only machines without a Node changed"
             )
@@ -141,7 +141,7 @@ fn burst(backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let calls = run.calls_in("burst").filter(|call| backend.receives(call)).count() as u64;
         let allowed = allowed("EFF-012", backend);
-        Verdict::of(calls <= allowed, || {
+        Verdict::pass_if(calls <= allowed, || {
             let n = addresses::MANY;
             format!("{calls} calls for {n} changed machines; at most {allowed} are allowed")
         })
@@ -154,7 +154,7 @@ fn slope(backend: Backend, n: u32) -> Case {
         let calls = run.calls_in("steady").filter(|call| backend.receives(call)).count();
         // `budgets.yaml` contains the exact counts of our provider.
         let allowed = allowed("EFF-001", backend);
-        Verdict::of(calls as u64 <= allowed, || {
+        Verdict::pass_if(calls as u64 <= allowed, || {
             format!("{calls} calls in three steady address periods with {n} nodes; at most {allowed} are allowed")
         })
     })
@@ -169,7 +169,7 @@ fn intercept(backend: Backend) -> Case {
         }
         let total: usize = by_operation.values().sum();
         let allowed = allowed("EFF-002", backend);
-        Verdict::of(total as u64 <= allowed, || {
+        Verdict::pass_if(total as u64 <= allowed, || {
             format!(
                 "{total} calls in three steady address periods, at most {allowed} are allowed: {by_operation:?}"
             )
@@ -189,7 +189,7 @@ fn bytes(backend: Backend, n: u32) -> Case {
             .filter(|call| backend.receives(call))
             .map(|call| call.req.bytes + call.ended.as_ref().map_or(0, |ended| ended.bytes))
             .sum();
-        Verdict::of(bytes <= STEADY_BYTES, || {
+        Verdict::pass_if(bytes <= STEADY_BYTES, || {
             format!("{bytes} bytes in three steady address periods with {n} nodes; at most {STEADY_BYTES} are allowed")
         })
     })
@@ -204,7 +204,7 @@ fn no_writes() -> Case {
             .filter(|call| !call.op.contains("leases"))
             .map(ToString::to_string)
             .collect();
-        Verdict::of(writes.is_empty(), || {
+        Verdict::pass_if(writes.is_empty(), || {
             format!(
                 "{} writes to the cluster although nothing changed: {}",
                 writes.len(),
@@ -219,7 +219,7 @@ fn no_writes() -> Case {
 fn no_refusals() -> Case {
     let end = SETTLED + T_STATUS;
     let scenario = world(3, end + s(1))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(SETTLED, Act::Phase("steady".into()))
         .at(end, Act::Phase("after".into()));
     Case::new(scenario, |run| {
@@ -232,12 +232,12 @@ fn no_refusals() -> Case {
         let renewals = of_cluster().filter(|call| call.op.contains("leases")).count();
         run.initializes(&names(3), s(0), SETTLED)
             .and(|| {
-                Verdict::of(renewals > 0, || {
+                Verdict::pass_if(renewals > 0, || {
                     "the replicas did not call the cluster about a lease".to_owned()
                 })
             })
             .and(|| {
-                Verdict::of(refused.is_empty(), || {
+                Verdict::pass_if(refused.is_empty(), || {
                     format!(
                         "the cluster refused {} calls; the first is: {}",
                         refused.len(),
@@ -273,7 +273,7 @@ fn late_watch() -> Case {
                 && call.t.since_start() > done
                 && call.t.since_start() <= done + s(30)
         });
-        Verdict::of(again.is_none(), || {
+        Verdict::pass_if(again.is_none(), || {
             let call = again.map(ToString::to_string).unwrap_or_default();
             format!("the provider initialized the Node at {done} and then wrote it again: {call}")
                 .at(done)
@@ -306,7 +306,7 @@ fn shared_lists() -> Case {
         let calls = run.calls_in("asked").filter(|call| Backend::Supervisor.receives(call)).count();
         let allowed = (end - begin).as_secs() / 5 + 1;
         run.was_not_ready(&super::queries::name(silent)).and(|| {
-            Verdict::of(calls as u64 <= allowed, || {
+            Verdict::pass_if(calls as u64 <= allowed, || {
                 format!(
                     "{calls} calls in five minutes; at most {allowed} are allowed, one list per 5 s"
                 )
@@ -337,7 +337,7 @@ fn other_machines() -> Case {
         let relists = reads.iter().filter(|call| call.op == "list virtualmachines").count();
         run.initializes(&names(n), s(0), begin).and(|| {
             let allowed = reads.len() == relists && relists <= 2 * 4;
-            Verdict::of(allowed, || {
+            Verdict::pass_if(allowed, || {
                 format!(
                     "{} reads, {relists} of them lists; only lists are allowed, at most 8",
                     reads.len()
@@ -369,7 +369,7 @@ fn no_polling() -> Case {
             })
             .map(ToString::to_string)
             .collect();
-        Verdict::of(seen.is_empty(), || {
+        Verdict::pass_if(seen.is_empty(), || {
             format!("{} reads in a steady hour, 0 are allowed: {}", seen.len(), seen.join("; "))
         })
     })
@@ -394,11 +394,11 @@ fn known_nodes(backend: Backend) -> Case {
             .count();
         run.initializes(&names(n), s(0), T_INIT + s(15))
             .and(|| {
-                Verdict::of(calls as u64 <= allowed, || {
+                Verdict::pass_if(calls as u64 <= allowed, || {
                     format!("{calls} calls after a restart with 100 initialized nodes; at most {allowed} are allowed")
                 })
             })
-            .and(|| Verdict::of(writes == 0, || format!("{writes} writes after a restart with 100 initialized nodes; 0 are allowed")))
+            .and(|| Verdict::pass_if(writes == 0, || format!("{writes} writes after a restart with 100 initialized nodes; 0 are allowed")))
     };
     Case::new(scenario, judge).canary(Canary::Gone(n), s(400))
 }

@@ -48,7 +48,7 @@ pub struct Case {
 
 /// Result of a case, with its run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct PlayedCase {
     /// Name of the case.
     pub case: String,
     /// Verdict of the case, from its judge and the invariants.
@@ -95,15 +95,15 @@ impl Case {
     }
 
     /// Plays the scenario of the case and judges the run.
-    pub fn run(&self, stage: &Stage) -> Outcome {
+    pub fn run(&self, stage: &Stage) -> PlayedCase {
         self.outcome(run(&self.scenario, stage))
     }
 
     /// Judges a finished run of this case.
-    pub fn outcome(&self, run: Run) -> Outcome {
+    pub fn outcome(&self, run: Run) -> PlayedCase {
         let broken = judge::all(&run);
         let verdict = self.verdict(&run, &broken);
-        Outcome { case: self.name.clone(), verdict, broken, run }
+        PlayedCase { case: self.name.clone(), verdict, broken, run }
     }
 
     /// Returns the verdict of the case, from its judge and from the violations in its run.

@@ -63,7 +63,7 @@ impl Run {
             }
         }
         let left: usize = open.values().sum();
-        Verdict::of(left <= 1, || {
+        Verdict::pass_if(left <= 1, || {
             format!("the provider left {left} views open at vCenter; at most 1 is allowed")
         })
     }

@@ -55,7 +55,7 @@ fn is_read_in_pages(run: &Run) -> Verdict {
     // Skips watches, whose answers are streams of single events.
     let answers = || run.machine_calls().filter(|call| !call.op.starts_with("watch "));
     let large = answers().find(|call| size(call).0 > OBJECTS || size(call).1 > BYTES);
-    Verdict::of(large.is_none(), || {
+    Verdict::pass_if(large.is_none(), || {
         let (objects, bytes) = large.map(size).unwrap_or_default();
         let call = large.map(ToString::to_string).unwrap_or_default();
         format!(

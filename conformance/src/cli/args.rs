@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 pub(super) enum Subcommands {
     /// Runs the checks against our provider in virtual time, or against any provider with
     /// --provider.
-    Run(Run),
+    Run(RunArguments),
     /// Lists the checks of the catalogue.
     List {
         /// IDs, or prefixes of IDs, of the checks to list [default: all].
@@ -113,7 +113,7 @@ pub(super) enum Subcommands {
 }
 
 #[derive(Parser)]
-pub(super) struct Run {
+pub(super) struct RunArguments {
     /// IDs, or prefixes of IDs, of the checks to run [default: all].
     pub(super) ids: Vec<String>,
     /// Surface of the checks to run: node, zone, session, …; repeatable [default: all].

@@ -16,7 +16,7 @@ use crate::catalogue::{Class, Surface};
 use crate::judge::{self, Invariant, Violation};
 use crate::lab::ledger_file::OneLedger;
 use crate::lab::secrets::SHORTEST;
-use crate::lab::{Recorded, Run};
+use crate::lab::{RecordedRun, Run};
 use crate::scenario::{Backend, InputError, ProviderSetup};
 
 /// Arguments of `conformance judge`.
@@ -136,7 +136,7 @@ fn of_backend(run: &Run) -> usize {
 }
 
 /// Reads the files that the arguments name.
-fn recorded(arguments: &Arguments) -> Result<Recorded, InputError> {
+fn recorded(arguments: &Arguments) -> Result<RecordedRun, InputError> {
     let (path, ledger_path) = (arguments.record.display(), arguments.ledger.display());
     let unusable = |error: String| {
         let remedy = "name a file of `sim serve --record`";
@@ -177,7 +177,7 @@ fn recorded(arguments: &Arguments) -> Result<Recorded, InputError> {
         })?,
     };
     let tokens = arguments.secret.iter().map(|path| secret(path)).collect::<Result<_, _>>()?;
-    Ok(Recorded {
+    Ok(RecordedRun {
         recording,
         ledger,
         of_others,

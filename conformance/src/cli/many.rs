@@ -14,7 +14,7 @@ pub(super) fn compare(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Res
             writeln!(out, "{difference}")?;
             Ok(ExitCode::from(1))
         }
-        Ok(mode_comparison::Compared { histories, nodes, values, calls: (v1, v2) }) => {
+        Ok(mode_comparison::ComparisonTotals { histories, nodes, values, calls: (v1, v2) }) => {
             writeln!(
                 out,
                 "the instances modes v1 and auto agree in {histories} histories, seed {seed}: {nodes} nodes at their ends, {values} values written; \

@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
         Subcommands::Judge(arguments) => judge::run(&mut out, &arguments),
         Subcommands::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
         Subcommands::E2e { command } => {
-            let out = &mut output::Watched::new(&mut out);
+            let out = &mut output::PipeOutput::new(&mut out);
             surroundings().and_then(|it| e2e::command::run(out, &command, &it))
         }
         Subcommands::Launch { parent, command } => launch::become_program(parent, &command),

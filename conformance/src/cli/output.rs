@@ -4,19 +4,19 @@ use std::io::{self, ErrorKind, Write};
 
 /// An output whose reader may close the pipe. After that, drops everything that is written, so that
 /// the work goes on.
-pub(super) struct Watched<'a, W> {
+pub(super) struct PipeOutput<'a, W> {
     out: &'a mut W,
     alone: bool,
 }
 
-impl<'a, W> Watched<'a, W> {
+impl<'a, W> PipeOutput<'a, W> {
     /// Wraps an output.
     pub(super) fn new(out: &'a mut W) -> Self {
         Self { out, alone: false }
     }
 }
 
-impl<W: Write> Watched<'_, W> {
+impl<W: Write> PipeOutput<'_, W> {
     fn unless_alone(&mut self, result: io::Result<()>) -> io::Result<()> {
         match result {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
@@ -28,7 +28,7 @@ impl<W: Write> Watched<'_, W> {
     }
 }
 
-impl<W: Write> Write for Watched<'_, W> {
+impl<W: Write> Write for PipeOutput<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.alone {
             let result = self.out.write_all(bytes);

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::args::{Run, check_mutant};
+use super::args::{RunArguments, check_mutant};
 use super::elapsed;
-use super::output::Watched;
-use crate::checks::Outcome;
+use super::output::PipeOutput;
+use crate::checks::PlayedCase;
 use crate::cost::{self, Table};
 use crate::foreign;
 use crate::judge::verdict::Verdict;
@@ -18,9 +18,9 @@ use crate::scenario::{Backend, InputError};
 use crate::suite::report::{self, About, Ledgers, Tally};
 use crate::suite::{Conclusion, Filter};
 
-pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitCode> {
+pub(super) fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     // The exit code and the files matter even if the reader closes the pipe before the table ends.
-    let out = &mut Watched::new(out);
+    let out = &mut PipeOutput::new(out);
     let filter = Filter { ids: arguments.ids.clone(), surfaces: arguments.surface.clone() };
     filter.validate()?;
     arguments.mutant.map_or(Ok(()), |mutant| check_mutant(mutant, arguments.mode))?;
@@ -39,7 +39,11 @@ pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitC
 }
 
 /// Runs the checks against our provider in virtual time.
-fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
+fn run_ours(
+    out: &mut impl Write,
+    filter: &Filter,
+    arguments: &RunArguments,
+) -> anyhow::Result<ExitCode> {
     let modes = arguments.mode.0;
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let mut clock = elapsed();
@@ -60,7 +64,7 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
         report::write(dir, &About::ours(&stage), &stage, &conclusions, &tables)?;
         ledgers.map_or(Ok(()), |ledgers| ledgers.join())?;
     }
-    let tally = Tally::of(&conclusions);
+    let tally = Tally::count(&conclusions);
     let cases: usize = conclusions.iter().map(|it| it.outcomes.len()).sum();
     let memory = peak_resident().map(|bytes| format!(", {} MiB resident at most", bytes >> 20));
     writeln!(
@@ -85,17 +89,17 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
 fn judge_ours(
     out: &mut impl Write,
     filter: &Filter,
-    arguments: &Run,
+    arguments: &RunArguments,
     (stage, ledgers): (&Stage, Option<&Ledgers>),
     clock: &mut impl FnMut() -> Duration,
 ) -> anyhow::Result<Vec<Conclusion>> {
     let mut conclusions: Vec<Conclusion> = Vec::new();
     for &backend in arguments.mode.0 {
-        let stage = Stage { mode: Mode::of(backend, arguments.instances_mode), ..stage.clone() };
+        let stage = Stage { mode: Mode::new(backend, arguments.instances_mode), ..stage.clone() };
         writeln!(out, "{}", backend.title())?;
         for check in &filter.checks(backend) {
             let n = conclusions.len();
-            let mut keep = |case: usize, outcome: &Outcome| match ledgers {
+            let mut keep = |case: usize, outcome: &PlayedCase| match ledgers {
                 None => Ok(()),
                 Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
             };
@@ -116,9 +120,13 @@ fn judge_ours(
 
 /// Runs the checks against the provider of a manifest, on the real clock. Reads the environment of
 /// this process, because the layers below get it as an argument.
-fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
+fn run_foreign(
+    out: &mut impl Write,
+    filter: Filter,
+    arguments: &RunArguments,
+) -> anyhow::Result<ExitCode> {
     let surroundings = surroundings()?;
-    let request = foreign::command::Request {
+    let request = foreign::command::JudgeOptions {
         filter,
         seed: arguments.seed,
         out: arguments.out.as_deref(),
@@ -132,7 +140,7 @@ pub(super) fn bill(
     out: &mut impl Write,
     arguments: &foreign::cost::Arguments,
 ) -> anyhow::Result<ExitCode> {
-    let out = &mut Watched::new(out);
+    let out = &mut PipeOutput::new(out);
     foreign::cost::run(out, arguments, &surroundings()?)
 }
 

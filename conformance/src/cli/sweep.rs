@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 
 use super::args::{Modes, modes};
 use super::elapsed;
-use super::output::Watched;
+use super::output::PipeOutput;
 use super::run::surroundings;
 use crate::catalogue::nearest;
 use crate::lab::{Mode, Stage};
 use crate::lives::Life;
-use crate::lives::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
+use crate::lives::sweep::{Journal, SweepKind, Trial, mode_name, sample, sweep, trials};
 use crate::scenario::{Backend, InputError};
 use crate::suite::report;
 use crate::{foreign, lives};
@@ -27,7 +27,7 @@ use crate::{foreign, lives};
 pub(super) struct Arguments {
     /// Kind of failure: faults, crashes or stale; repeatable [default: all three].
     #[arg(long, value_parser = kind)]
-    kind: Vec<Kind>,
+    kind: Vec<SweepKind>,
     /// Life (long scenario) to play, by its name in --list-lives; repeatable [default: all].
     #[arg(long)]
     life: Vec<String>,
@@ -74,8 +74,8 @@ pub(super) struct Arguments {
     healthy: bool,
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == text);
+fn kind(text: &str) -> Result<SweepKind, String> {
+    let found = SweepKind::ALL.into_iter().find(|kind| kind.as_str() == text);
     found.ok_or_else(|| "expected faults, crashes or stale".to_owned())
 }
 
@@ -124,8 +124,8 @@ fn of_process(
     arguments: &Arguments,
     provider: &str,
 ) -> anyhow::Result<ExitCode> {
-    const KINDS: [Kind; 2] = [Kind::Faults, Kind::Stale];
-    if arguments.kind.contains(&Kind::Crashes) {
+    const KINDS: [SweepKind; 2] = [SweepKind::Faults, SweepKind::Stale];
+    if arguments.kind.contains(&SweepKind::Crashes) {
         let problem = "needs virtual time, where the moment of each write is known beforehand";
         let crashes = InputError::in_flag("--kind", "crashes", problem);
         return Err(crashes.remedy("write faults or stale").into());
@@ -135,7 +135,7 @@ fn of_process(
         [] => &KINDS[..],
         kinds => kinds,
     };
-    let request = foreign::sweep::Request {
+    let request = foreign::sweep::SweepOptions {
         provider,
         binary: arguments.binary.clone(),
         compress: arguments.compress,
@@ -146,7 +146,7 @@ fn of_process(
         sample: arguments.sample,
         trial: arguments.trial.as_deref(),
     };
-    let out = &mut Watched::new(out);
+    let out = &mut PipeOutput::new(out);
     foreign::sweep::run(out, &request, &surroundings()?)
 }
 
@@ -183,8 +183,8 @@ fn transcripts(
     Ok(ExitCode::from(u8::from(is_broken)))
 }
 
-fn kinds(arguments: &Arguments) -> &[Kind] {
-    if arguments.kind.is_empty() { &Kind::ALL } else { &arguments.kind }
+fn kinds(arguments: &Arguments) -> &[SweepKind] {
+    if arguments.kind.is_empty() { &SweepKind::ALL } else { &arguments.kind }
 }
 
 fn is_wanted(arguments: &Arguments, life: &str) -> bool {
@@ -197,7 +197,7 @@ fn one(
     out: &mut impl Write,
     arguments: &Arguments,
     mode: Mode,
-    kind: Kind,
+    kind: SweepKind,
     mut journal: Option<&mut Journal>,
     totals: &mut Totals,
 ) -> anyhow::Result<()> {
@@ -296,7 +296,7 @@ fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
             [] => &[Auto, Watch, Poll, V1],
             wanted => wanted,
         };
-        instances.iter().map(move |it| Mode::of(backend, *it))
+        instances.iter().map(move |it| Mode::new(backend, *it))
     };
     arguments.mode.0.iter().flat_map(of).collect()
 }

@@ -332,7 +332,7 @@ impl Table {
                 );
             }
             for (op, wanted) in committed.into_iter().flatten() {
-                let is_due = row.calls.keys().any(|n| at(wanted, *n) > 0);
+                let is_due = row.calls.keys().any(|n| count_at(wanted, *n) > 0);
                 if is_due && !row.operations.contains_key(op) {
                     found.push(format!(
                         "budgets.yaml: {title}.operations.{phase}.{op} was never called"
@@ -361,7 +361,7 @@ impl Table {
 }
 
 /// Returns the count for a fleet size, or 0 if it was not measured.
-fn at(counts: &BTreeMap<u32, u64>, n: u32) -> u64 {
+fn count_at(counts: &BTreeMap<u32, u64>, n: u32) -> u64 {
     counts.get(&n).copied().unwrap_or(0)
 }
 

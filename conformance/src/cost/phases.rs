@@ -99,7 +99,7 @@ pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario 
 pub(super) const NOT_READY: u32 = 5;
 
 /// Maximum numbers of calls by phase, for one instances mode.
-struct Allowed {
+struct CallLimits {
     join: fn(u32) -> u64,
     steady: fn(u32) -> u64,
     not_ready: fn(u32) -> u64,
@@ -111,7 +111,7 @@ struct Allowed {
     polls: [u64; 7],
 }
 
-const fn phases(allowed: &Allowed) -> [Phase; 7] {
+const fn phases(allowed: &CallLimits) -> [Phase; 7] {
     [
         join(allowed),
         steady(allowed),
@@ -123,7 +123,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 7] {
     ]
 }
 
-const fn join(allowed: &Allowed) -> Phase {
+const fn join(allowed: &CallLimits) -> Phase {
     Phase {
         name: "join",
         what: "N nodes register at once, until all are initialized and a minute longer",
@@ -135,7 +135,7 @@ const fn join(allowed: &Allowed) -> Phase {
     }
 }
 
-const fn steady(allowed: &Allowed) -> Phase {
+const fn steady(allowed: &CallLimits) -> Phase {
     Phase {
         name: "steady",
         what: "one address sync period of 5 min, nothing changed",
@@ -150,7 +150,7 @@ const fn steady(allowed: &Allowed) -> Phase {
     }
 }
 
-const fn not_ready(allowed: &Allowed) -> Phase {
+const fn not_ready(allowed: &CallLimits) -> Phase {
     Phase {
         name: "not-ready",
         what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
@@ -169,7 +169,7 @@ const fn not_ready(allowed: &Allowed) -> Phase {
     }
 }
 
-const fn delete(allowed: &Allowed) -> Phase {
+const fn delete(allowed: &CallLimits) -> Phase {
     Phase {
         name: "delete",
         what: "one machine is deleted, until its node is deleted, and half a minute longer",
@@ -186,7 +186,7 @@ const fn delete(allowed: &Allowed) -> Phase {
     }
 }
 
-const fn change(allowed: &Allowed) -> Phase {
+const fn change(allowed: &CallLimits) -> Phase {
     Phase {
         name: "change",
         what: "1 % of the machines change address at once",
@@ -202,7 +202,7 @@ const fn change(allowed: &Allowed) -> Phase {
     }
 }
 
-const fn session_lost(allowed: &Allowed) -> Phase {
+const fn session_lost(allowed: &CallLimits) -> Phase {
     Phase {
         name: "session-lost",
         what: "every session ends at once, until the view is back and a minute longer",
@@ -219,14 +219,14 @@ const fn session_lost(allowed: &Allowed) -> Phase {
     }
 }
 
-const fn takeover(allowed: &Allowed) -> Phase {
+const fn takeover(allowed: &CallLimits) -> Phase {
     Phase {
         name: "takeover",
         what: "a provider starts with N nodes that upstream's provider has initialized, until it has matched all machines, and a minute longer",
         scenario: |n| {
             let begin = s(10);
             world(n, begin + settled(n))
-                .with(|it| it.start = false)
+                .with_provider(|it| it.start = false)
                 .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
                 .at(begin, Act::Phase("takeover".into()))
                 .at(begin, Act::StartAll)
@@ -239,7 +239,7 @@ const fn takeover(allowed: &Allowed) -> Phase {
 }
 
 /// Phases with the bounds for watching: one list view, one filter, and a wait for changes.
-pub(super) static WATCHING: [Phase; 7] = phases(&Allowed {
+pub(super) static WATCHING: [Phase; 7] = phases(&CallLimits {
     join: |n| 20 + n as u64 / 50,
     steady: |_| 0,
     not_ready: |_| 0,
@@ -252,7 +252,7 @@ pub(super) static WATCHING: [Phase; 7] = phases(&Allowed {
 
 /// Phases with the bounds for polling: a read of the machines of all nodes, at most every 5 s while
 /// a controller needs machines, else every 5 min.
-pub(super) static POLLING: [Phase; 7] = phases(&Allowed {
+pub(super) static POLLING: [Phase; 7] = phases(&CallLimits {
     // Nodes join one after the other, and the facts for each must be only seconds old.
     join: |n| 20 + pages(n) * settled(n).as_secs() / 5,
     steady: pages,
@@ -269,7 +269,7 @@ pub(super) static POLLING: [Phase; 7] = phases(&Allowed {
 
 /// Phases with the bounds for `v1`: upstream's formulas. Of the phases without a formula,
 /// `takeover` has the bound of `join`, and the others have zero.
-pub(super) static V1: [Phase; 7] = phases(&Allowed {
+pub(super) static V1: [Phase; 7] = phases(&CallLimits {
     join: |n| 1 + 26 * n as u64,
     steady: |n| 20 * n as u64,
     not_ready: |_| 12 * 7 * NOT_READY as u64,

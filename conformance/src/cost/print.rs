@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Counts, Fit, Row, Table, at};
+use super::{Counts, Fit, Row, Table, count_at};
 
 impl Table {
     /// Returns the fleet sizes that were measured.
@@ -27,7 +27,7 @@ impl Table {
         for row in &self.rows {
             let _ = write!(out, "{:<12}", row.phase);
             for n in &sizes {
-                let _ = write!(out, " {:>7}", at(&row.calls, *n));
+                let _ = write!(out, " {:>7}", count_at(&row.calls, *n));
             }
             let _ = write!(out, "   {:<16} {:>5} ", row.fit.to_string(), range(&row.polls));
             for n in &sizes {
@@ -49,7 +49,7 @@ impl Table {
         for (phase, op, counts) in self.operations() {
             let _ = write!(out, "{phase:<12} {op:<28}");
             for n in &sizes {
-                let _ = write!(out, " {:>7}", at(&counts.calls, *n));
+                let _ = write!(out, " {:>7}", count_at(&counts.calls, *n));
             }
             let _ = writeln!(out, "   {}", counts.fit);
         }
@@ -83,7 +83,7 @@ impl Table {
                 "| {} | {} | {} | {} | {} | {} | {} |",
                 row.phase,
                 row.what,
-                cells(&|n| at(&row.calls, n).to_string()),
+                cells(&|n| count_at(&row.calls, n).to_string()),
                 row.fit,
                 range(&row.polls),
                 row.upstream.0,
@@ -93,7 +93,7 @@ impl Table {
         let _ =
             write!(out, "\n| phase | operation | {heads} | a + b·N |\n{}", rule(3 + sizes.len()));
         for (phase, op, counts) in self.operations() {
-            let calls = cells(&|n| at(&counts.calls, n).to_string());
+            let calls = cells(&|n| count_at(&counts.calls, n).to_string());
             let _ = writeln!(out, "| {phase} | {op} | {calls} | {} |", counts.fit);
         }
         out

@@ -48,7 +48,7 @@ fn life(n: u32) -> Scenario {
     let begin = BEGIN;
     let phase = |name: &str| Act::Phase(name.to_owned());
     let mut scenario = world(n, begin + s(PERIOD * 3 + 100))
-        .with(|it| it.kube_qps = QPS)
+        .with_provider(|it| it.kube_qps = QPS)
         .at(s(0), phase("join"))
         .at(settled(n), phase(""))
         // This window contains one address sync.
@@ -76,7 +76,7 @@ fn life(n: u32) -> Scenario {
 }
 
 /// Maximum numbers of calls by phase, for one instances mode.
-struct Allowed {
+struct CallLimits {
     join: fn(u32) -> u64,
     steady: fn(u32) -> u64,
     not_ready: fn(u32) -> u64,
@@ -86,7 +86,7 @@ struct Allowed {
     watches: u64,
 }
 
-const fn phases(allowed: &Allowed) -> [Phase; 6] {
+const fn phases(allowed: &CallLimits) -> [Phase; 6] {
     [
         Phase {
             name: "join",
@@ -146,7 +146,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 6] {
 }
 
 /// Phases with the bounds for watching: one list, then one watch.
-pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
+pub(super) static WATCHING: [Phase; 6] = phases(&CallLimits {
     join: pages,
     steady: |_| 0,
     not_ready: |_| 0,
@@ -158,7 +158,7 @@ pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
 
 /// Phases with the bounds for polling: a list at most every 5 s while a controller needs machines,
 /// else every 5 min.
-pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
+pub(super) static POLLING: [Phase; 6] = phases(&CallLimits {
     join: |n| pages(n) * (settled(n).as_secs() / TICK),
     steady: pages,
     not_ready: |n| pages(n) * 12,
@@ -168,7 +168,7 @@ pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
 });
 
 /// Phases with the bounds for `v1`: upstream's formulas, and zero for phases that have none.
-pub(super) static V1: [Phase; 6] = phases(&Allowed {
+pub(super) static V1: [Phase; 6] = phases(&CallLimits {
     join: |n| 3 * n as u64,
     steady: |n| n as u64,
     not_ready: |_| 12 * 2 * NOT_READY as u64,

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand};
 
 use super::bench::{self, BenchOptions};
-use super::interrupt::guarded;
+use super::interrupt::until_signal;
 use super::lab::{LabSpec, project};
 use super::play::{self, PlayOptions};
 use crate::scenario::{Backend, InputError};
@@ -137,10 +137,12 @@ async fn carry_out(
     match what {
         E2eCommand::Up(options) => {
             let wanted = options.wanted(surroundings)?;
-            let made = guarded(wanted.up(out)).await;
+            let made = until_signal(wanted.up(out)).await;
             // Deletes a lab that is only half made. After a usage error, nothing was made.
             match made {
-                Err(error) if !error.is::<InputError>() => ended(out, &wanted, Err(error)).await?,
+                Err(error) if !error.is::<InputError>() => {
+                    remove_lab_after(out, &wanted, Err(error)).await?
+                }
                 made => made?,
             };
             writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` deletes the lab")?;
@@ -148,9 +150,9 @@ async fn carry_out(
         }
         E2eCommand::Run { play, options } => {
             let wanted = options.wanted(surroundings)?;
-            let lab = guarded(wanted.open(out)).await?;
+            let lab = until_signal(wanted.open(out)).await?;
             wanted.touch()?;
-            let code = guarded(play::play(out, &lab, play)).await?;
+            let code = until_signal(play::play(out, &lab, play)).await?;
             wanted.settle()?;
             Ok(code)
         }
@@ -159,7 +161,10 @@ async fn carry_out(
             if wanted.is_kept() {
                 return bench::run(out, bench, &wanted).await;
             }
-            passing(out, &wanted, async |out, wanted| bench::run(out, bench, wanted).await).await
+            with_temporary_lab(out, &wanted, async |out, wanted| {
+                bench::run(out, bench, wanted).await
+            })
+            .await
         }
         E2eCommand::Down(options) => {
             let n = options.wanted(surroundings)?.down().await?;
@@ -175,26 +180,26 @@ async fn carry_out(
                 let lab = wanted.up(out).await?;
                 play::play(out, &lab, play).await
             };
-            passing(out, &wanted, all).await
+            with_temporary_lab(out, &wanted, all).await
         }
     }
 }
 
 /// Does `work` with a temporary lab and then deletes the lab, even after a failure. First deletes a
 /// temporary lab that a killed run left.
-async fn passing<W: Write>(
+async fn with_temporary_lab<W: Write>(
     out: &mut W,
     wanted: &LabSpec,
     work: impl AsyncFnOnce(&mut W, &LabSpec) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     wanted.begin_passing().await?;
-    let worked = guarded(work(out, wanted)).await;
-    ended(out, wanted, worked).await
+    let worked = until_signal(work(out, wanted)).await;
+    remove_lab_after(out, wanted, worked).await
 }
 
 /// Deletes a lab and returns the result of the work in it. If only the deletion fails, returns its
 /// error. If both fail, returns the error of the work, with that of the deletion as context.
-async fn ended<T>(
+async fn remove_lab_after<T>(
     out: &mut impl Write,
     wanted: &LabSpec,
     worked: anyhow::Result<T>,

@@ -7,7 +7,9 @@ use crate::foreign::interruption::Interruptions;
 ///
 /// # Errors
 /// Fails if the work fails, and with an `Interruption` if a signal ends it.
-pub(super) async fn guarded<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+pub(super) async fn until_signal<T>(
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     let mut signals = Interruptions::listen()?;
     tokio::select! {
         done = work => done,

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::lab::peer::{Peer, peer};
 use super::lab::{Lab, deploy};
 use super::scenarios::{ALL, Scenario};
-use super::tally::Since;
+use super::tally::LedgerPosition;
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
 use crate::scenario::{Backend, InputError};
@@ -23,7 +23,7 @@ use crate::suite::{Conclusion, Filter};
 /// Result of a scenario; an entry of `e2e.json`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Played {
+struct ScenarioResult {
     id: &'static str,
     title: &'static str,
     mode: Backend,
@@ -118,7 +118,7 @@ pub(super) async fn play(
     let mut all = Vec::new();
     for scenario in scenarios {
         let begin = tokio::time::Instant::now();
-        let mut since = Since::now(&lab.simulator).await?;
+        let mut since = LedgerPosition::now(&lab.simulator).await?;
         let kind = match scenario.play(lab, options.peer.as_ref()).await {
             Ok(verdict) => verdict,
             Err(error) => Verdict::harness_error(format!("{error:#}")),
@@ -146,7 +146,7 @@ pub(super) async fn play(
         out.flush()?;
         let virtual_time = Verdict::skipped("the run in virtual time has not ended yet");
         let calls = calls.map(|it| it.calls);
-        all.push(Played { id, title, mode, seconds, kind, calls, virtual_time, log });
+        all.push(ScenarioResult { id, title, mode, seconds, kind, calls, virtual_time, log });
         // Saves the results of the played scenarios, in case a later one aborts the run.
         write(options, &all)?;
     }
@@ -159,7 +159,7 @@ pub(super) async fn play(
 }
 
 /// Writes `e2e.json`, if `--out` names a folder.
-fn write(options: &PlayOptions, all: &[Played]) -> anyhow::Result<()> {
+fn write(options: &PlayOptions, all: &[ScenarioResult]) -> anyhow::Result<()> {
     let Some(directory) = &options.out else { return Ok(()) };
     let path = directory.join("e2e.json");
     let document = serde_json::json!({"stage": "kind", "scenarios": all});
@@ -192,13 +192,13 @@ fn in_virtual_time(ids: &[&'static str], mode: Backend) -> BTreeMap<&'static str
 /// Prints the differences from virtual time and the totals. Returns exit code 3 if a scenario ended
 /// with a harness error; else 1 if one did not pass or differs; else 0. A skipped scenario does not
 /// count.
-fn sum_up(out: &mut impl Write, all: &[Played]) -> anyhow::Result<ExitCode> {
-    let is_skipped = |it: &&Played| matches!(it.kind, Verdict::Skipped(_));
+fn sum_up(out: &mut impl Write, all: &[ScenarioResult]) -> anyhow::Result<ExitCode> {
+    let is_skipped = |it: &&ScenarioResult| matches!(it.kind, Verdict::Skipped(_));
     let n_passed = all.iter().filter(|it| it.kind == Verdict::Pass).count();
     let n_skipped = all.iter().filter(is_skipped).count();
     let word = |verdict: &Verdict| verdict.word();
-    let differ = |it: &&Played| !is_skipped(it) && !it.kind.agrees_with(&it.virtual_time);
-    let differing: Vec<&Played> = all.iter().filter(differ).collect();
+    let differ = |it: &&ScenarioResult| !is_skipped(it) && !it.kind.agrees_with(&it.virtual_time);
+    let differing: Vec<&ScenarioResult> = all.iter().filter(differ).collect();
     for it in &differing {
         let (id, kind, imagined) = (it.id, word(&it.kind), word(&it.virtual_time));
         let why = it.virtual_time.reason().map_or_else(String::new, |why| format!(": {why}"));
@@ -212,7 +212,7 @@ fn sum_up(out: &mut impl Write, all: &[Played]) -> anyhow::Result<ExitCode> {
         differing.len()
     )?;
     // A scenario that could not be observed makes the run a harness failure.
-    let is_blind = |it: &Played| matches!(it.kind, Verdict::HarnessError(_));
+    let is_blind = |it: &ScenarioResult| matches!(it.kind, Verdict::HarnessError(_));
     if all.iter().any(is_blind) {
         return Ok(ExitCode::from(3));
     }
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_verdict_that_differs_from_virtual_time_fails_the_run() {
-        let played = |virtual_time: Verdict| Played {
+        let played = |virtual_time: Verdict| ScenarioResult {
             id: "NODE-001",
             title: "",
             mode: Backend::VCenter,
@@ -265,14 +265,15 @@ mod tests {
             log: String::new(),
         };
         let mut out = Vec::new();
-        let blind = Played { kind: Verdict::harness_error("docker"), ..played(Verdict::Pass) };
+        let blind =
+            ScenarioResult { kind: Verdict::harness_error("docker"), ..played(Verdict::Pass) };
         assert_eq!(sum_up(&mut out, &[blind]).unwrap(), ExitCode::from(3));
         let same = sum_up(&mut out, &[played(Verdict::Pass)]).unwrap();
         assert_eq!(same, ExitCode::SUCCESS);
         let other = played(Verdict::fail("a node is gone"));
         let differs = sum_up(&mut out, &[other]).unwrap();
         assert_ne!(differs, ExitCode::SUCCESS);
-        let not_played = Played { kind: Verdict::skipped(""), ..played(Verdict::Pass) };
+        let not_played = ScenarioResult { kind: Verdict::skipped(""), ..played(Verdict::Pass) };
         assert_eq!(sum_up(&mut out, &[not_played]).unwrap(), ExitCode::SUCCESS);
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("NODE-001: pass in kind, FAIL in virtual time: a node is gone"));

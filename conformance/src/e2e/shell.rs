@@ -88,7 +88,7 @@ impl Call {
         let Self { mut command, words } = self;
         command.stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start `{words}`"))?;
-        let group = Group::of(&child);
+        let group = Group::led_by(&child);
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
             // Ignores an error: a program that does not read all its input reports the reason when
             // it ends.
@@ -120,7 +120,7 @@ struct Group(Option<Pid>);
 const GRACE: Duration = Duration::from_secs(20);
 
 impl Group {
-    fn of(child: &Child) -> Self {
+    fn led_by(child: &Child) -> Self {
         Self(child.id().and_then(|it| Pid::from_raw(i32::try_from(it).ok()?)))
     }
 

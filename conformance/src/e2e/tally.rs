@@ -77,7 +77,7 @@ impl Tally {
     }
 
     /// Adds the calls in these lines of an API server's audit log.
-    pub(super) fn with(mut self, audit: &[Audited]) -> Self {
+    pub(super) fn with_audit(mut self, audit: &[AuditEntry]) -> Self {
         for line in audit {
             self.cluster_call(&line.operation());
         }
@@ -87,9 +87,9 @@ impl Tally {
 
 /// A position in a simulator's ledger: the sequence number of the last record that was read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Since(u64);
+pub(super) struct LedgerPosition(u64);
 
-impl Since {
+impl LedgerPosition {
     /// Returns the position behind the last record.
     pub(super) async fn now(simulator: &Simulator) -> anyhow::Result<Self> {
         let mut since = Self::default();
@@ -109,7 +109,7 @@ impl Since {
 /// Fields of an audit log line from which the operation is made.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Audited {
+pub(super) struct AuditEntry {
     verb: String,
     #[serde(default)]
     object_ref: Option<Object>,
@@ -125,7 +125,7 @@ struct Object {
     subresource: String,
 }
 
-impl Audited {
+impl AuditEntry {
     /// Returns the operation as the ledger of a simulator names it, such as `patch nodes/status`.
     fn operation(&self) -> String {
         match &self.object_ref {

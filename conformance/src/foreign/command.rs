@@ -82,7 +82,7 @@ pub struct Surroundings {
 
 /// Parameters of `conformance run --provider`.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct JudgeOptions<'a> {
     /// Selection of checks.
     pub filter: Filter,
     /// Seed of all random draws.
@@ -100,7 +100,7 @@ pub struct Request<'a> {
 /// Returns an [`InputError`] before the run starts, or an error of the harness.
 pub fn run(
     out: &mut impl Write,
-    request: &Request<'_>,
+    request: &JudgeOptions<'_>,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
     let Arguments { provider, apiserver, compress, longest, retries, .. } = request.arguments;
@@ -123,7 +123,7 @@ pub fn run(
         retries: *retries,
         now: surroundings.now,
     };
-    guarded(setup, async |setup, stop| work(out, request, setup, settings, stop).await)
+    with_setup(setup, async |setup, stop| work(out, request, setup, settings, stop).await)
 }
 
 /// Returns the number of parallel cases: `--jobs` (default: 4) with the built-in API server; always
@@ -232,7 +232,7 @@ fn cluster(
 /// Prepares the driver, runs `work` and returns its result. SIGINT and SIGTERM cancel the token
 /// that `work` gets; if `work` then fails, the error is the [`Interruption`](super::interruption::Interruption). At the end, waits until every provider that this program started has ended,
 /// and removes the scratch directory.
-pub(super) fn guarded<T>(
+pub(super) fn with_setup<T>(
     setup: Setup,
     work: impl AsyncFnOnce(&Arc<Setup>, &CancellationToken) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
@@ -271,7 +271,7 @@ pub(super) fn guarded<T>(
 
 async fn work(
     out: &mut impl Write,
-    request: &Request<'_>,
+    request: &JudgeOptions<'_>,
     setup: &Arc<Setup>,
     settings: Settings,
     stop: &CancellationToken,
@@ -313,7 +313,7 @@ async fn work(
         report::write(dir, &about, &stage, &conclusions, &[])?;
         ledgers.map_or(Ok(()), |ledgers| ledgers.join())?;
     }
-    let tally = report::Tally::of(&conclusions);
+    let tally = report::Tally::count(&conclusions);
     writeln!(
         out,
         "{name}: {tally}; seed {}, {} of wall time",

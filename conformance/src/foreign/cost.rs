@@ -14,7 +14,7 @@ use sim::Class;
 use sim::ledger::Record;
 use tokio_util::sync::CancellationToken;
 
-use super::command::{Surroundings, guarded, setup};
+use super::command::{Surroundings, setup, with_setup};
 use super::run::Life;
 use super::{Settings, Setup, Subject};
 use crate::cost::calls::{self, CallReport, Part};
@@ -142,7 +142,7 @@ fn played(
         retries: 0,
         now: surroundings.now,
     };
-    guarded(setup, async |setup, stop| {
+    with_setup(setup, async |setup, stop| {
         let lives = lives(setup, settings, &sizes, stop).await?;
         let parts: Vec<Part<'_>> = lives
             .iter()

@@ -20,7 +20,9 @@ mod run;
 pub mod sweep;
 
 pub use apiserver::{ApiServer, RealApiServer};
-pub use cargo_tests::baseline::{Accepted, Baseline, BaselineVerdict, Failure, ObservedResult};
+pub use cargo_tests::baseline::{
+    Baseline, BaselineEntry, BaselineVerdict, Failure, ObservedResult,
+};
 pub use cargo_tests::{Tests, run_as_launcher};
 pub use host::{Setup, launch};
 pub use manifest::{Implementation, Manifest};

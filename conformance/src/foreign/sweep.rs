@@ -20,21 +20,21 @@ use futures::stream::{self, StreamExt as _};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::command::{Surroundings, guarded, setup};
+use super::command::{Surroundings, setup, with_setup};
 use super::run::delay_meter::Delay;
 use super::run::feasibility::{hindrance, pace, paces_of_repetitions};
 use super::{Settings, Setup, Subject};
 use crate::catalogue::Class;
 use crate::judge::{Invariant, Violation};
 use crate::lab::Run;
-use crate::lives::sweep::{self, Kind, Trial, TrialResult, mode_name};
+use crate::lives::sweep::{self, SweepKind, Trial, TrialResult, mode_name};
 use crate::lives::{self, Life};
 use crate::scenario::{InputError, Scenario};
 use crate::suite::report::seconds;
 
 /// Parameters of a sweep.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct SweepOptions<'a> {
     /// Path of the manifest, or name of a built-in one.
     pub provider: &'a str,
     /// Program for `$(binary)` in the manifest.
@@ -47,7 +47,7 @@ pub struct Request<'a> {
     /// Seed of all random draws.
     pub seed: u64,
     /// Kinds of failures to sweep; empty to play the lives only without failures.
-    pub kinds: &'a [Kind],
+    pub kinds: &'a [SweepKind],
     /// Names of the lives to play; empty for all.
     pub lives: &'a [String],
     /// Maximum number of trials to play of each kind, spread evenly over the selected trials;
@@ -66,7 +66,7 @@ pub struct Request<'a> {
 /// Returns an [`InputError`], or an error of the harness.
 pub fn run(
     out: &mut impl Write,
-    request: &Request<'_>,
+    request: &SweepOptions<'_>,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
     if request.compress == 0 {
@@ -87,7 +87,7 @@ pub fn run(
         retries: 0,
         now: surroundings.now,
     };
-    guarded(setup, async |setup, stop| {
+    with_setup(setup, async |setup, stop| {
         let mut subject = Subject::new(Arc::clone(setup), settings);
         tokio::select! {
             biased;
@@ -107,7 +107,7 @@ fn is_unsafe(violation: &Violation) -> bool {
 }
 
 /// Result of a life or a trial.
-struct Played {
+struct LifeResult {
     run: Run,
     /// Result with the violations that count.
     ended: TrialResult,
@@ -119,12 +119,12 @@ struct Played {
     vain: Option<String>,
 }
 
-impl Played {
+impl LifeResult {
     /// Sorts the violations of a run. Those of policies do not count. Of the other ones, violations
     /// of safety invariants always count, and the rest count if `all` is true and this computer was
     /// not late.
-    fn of(run: Run, late: Option<Delay>, all: bool) -> Self {
-        let mut ended = TrialResult::of(&run);
+    fn new(run: Run, late: Option<Delay>, all: bool) -> Self {
+        let mut ended = TrialResult::from_run(&run);
         let policy = ended.violations.extract_if(.., |it| it.invariant.is_policy()).collect();
         ended.violations.retain(|it| is_unsafe(it) || (all && late.is_none()));
         let vain = match run.refusals().next() {
@@ -149,7 +149,7 @@ struct Tally {
 }
 
 struct Sweep<'a> {
-    request: &'a Request<'a>,
+    request: &'a SweepOptions<'a>,
     setup: &'a Setup,
     subject: &'a Subject,
     stop: &'a CancellationToken,
@@ -157,7 +157,7 @@ struct Sweep<'a> {
 
 impl Sweep<'_> {
     async fn play(&self, out: &mut impl Write, all: Vec<Life>) -> anyhow::Result<ExitCode> {
-        let Request { kinds, compress, .. } = *self.request;
+        let SweepOptions { kinds, compress, .. } = *self.request;
         let name = &self.setup.manifest.name;
         let (healthy, mut tally) = self.healthy(out, all).await?;
         if !kinds.is_empty() && compress > 1 {
@@ -275,7 +275,7 @@ impl Sweep<'_> {
         &self,
         scenarios: Vec<(String, Scenario)>,
         all: bool,
-        mut ended: impl FnMut(usize, Played) -> anyhow::Result<()>,
+        mut ended: impl FnMut(usize, LifeResult) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let mode = mode_name(self.subject.stage().mode);
         let compress = self.request.compress;
@@ -307,7 +307,7 @@ impl Sweep<'_> {
             match next {
                 None => return Ok(()),
                 Some((n, _, is_real, Ok((run, late)))) => {
-                    ended(n, Played::of(run, late, all || is_real))?;
+                    ended(n, LifeResult::new(run, late, all || is_real))?;
                 }
                 Some((_, line, _, Err(error))) => return Err(error.context(line)),
             }
@@ -316,8 +316,8 @@ impl Sweep<'_> {
 }
 
 impl Tally {
-    fn take(&mut self, played: &Played) {
-        let Played { ended, vain, .. } = played;
+    fn take(&mut self, played: &LifeResult) {
+        let LifeResult { ended, vain, .. } = played;
         self.played += 1;
         self.fired += usize::from(ended.fired);
         self.broken += usize::from(!ended.violations.is_empty());
@@ -328,8 +328,8 @@ impl Tally {
 /// Prints the violations of a run and, if none of them counts, the reason why the run proves
 /// nothing. Of each invariant, prints the first violation and the number of further ones. Prints
 /// nothing for a run with neither.
-fn print_result(out: &mut impl Write, line: &str, played: &Played) -> anyhow::Result<()> {
-    let Played { ended, policy, vain, .. } = played;
+fn print_result(out: &mut impl Write, line: &str, played: &LifeResult) -> anyhow::Result<()> {
+    let LifeResult { ended, policy, vain, .. } = played;
     match vain {
         Some(why) if ended.violations.is_empty() => writeln!(out, "inconclusive: {line}: {why}")?,
         _ if ended.violations.is_empty() && policy.is_empty() => {}

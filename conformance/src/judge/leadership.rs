@@ -90,7 +90,7 @@ pub(crate) fn terms(run: &Run) -> Vec<LeaseVersion<'_>> {
     let (namespace, name) = LEASE;
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let key = Key::new(leases, namespace, name);
-    let written = run.hosted.then(|| Identities::of(&run.ledger));
+    let written = run.hosted.then(|| Identities::from_records(&run.ledger));
     let replica = |holder: &str| match &written {
         // The identity of our provider in this process begins with its label.
         None => holder.rsplit_once('@').map(|(label, _)| label.to_owned()),

@@ -52,11 +52,11 @@ impl fmt::Display for Violation {
 
 /// Returns every violation of a condition that must hold at all times, in order of time.
 pub fn safety(run: &Run) -> Vec<Violation> {
-    let mut nodes = safety::Judge::of(run);
-    let mut sessions = sessions::Judge::of(run);
-    let mut deletions = deletions::Judge::of(run);
-    let mut zones = zones::Judge::of(run);
-    let mut order = order::Judge::of(run);
+    let mut nodes = safety::Judge::new(run);
+    let mut sessions = sessions::Judge::new(run);
+    let mut deletions = deletions::Judge::new(run);
+    let mut zones = zones::Judge::new(run);
+    let mut order = order::Judge::new(run);
     run.log.for_each(|at, event, before, after| {
         nodes.see(at, event, before, after);
         sessions.see(at, event, after);

@@ -110,7 +110,7 @@ fn a_provider_id_is_true_while_the_uuid_of_its_machine_is_not_loaded_and_false_o
         let patch = objects::Command::patch(Key::node("node-0001"), PatchKind::Merge, spec);
         let topology = Topology::zones(1).machines(2);
         let scenario = Scenario::new("", topology, Duration::from_secs(30))
-            .with(|provider| provider.start = false)
+            .with_provider(|provider| provider.start = false)
             .at(
                 Duration::from_secs(4),
                 Command::SetUuid { machine: "node-0002".into(), uuid: twin },

@@ -144,7 +144,7 @@ impl AboutMoment for String {
 
 impl Verdict {
     /// Returns `Pass` if `holds`, else `Fail` with the sentence from `otherwise`.
-    pub fn of<R: Into<Reason>>(holds: bool, otherwise: impl FnOnce() -> R) -> Self {
+    pub fn pass_if<R: Into<Reason>>(holds: bool, otherwise: impl FnOnce() -> R) -> Self {
         if holds { Self::Pass } else { Self::fail(otherwise()) }
     }
 

@@ -11,11 +11,11 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::known::{self, State};
-use super::normal::Answer;
+use super::normal::StepAnswer;
 use super::peer::Peer;
 use super::sequence::Sequence;
 use super::store::Folder;
-use super::target::Target;
+use super::target::TargetServer;
 use super::{VERSION, compare, fuzz};
 use crate::scenario::InputError;
 
@@ -26,9 +26,9 @@ pub enum KubernetesCommand {
     List,
     /// Plays the sequences on a real API server and on the simulated one, and compares the answers.
     /// Also compares the recorded answers with those of the real server.
-    Diff(Live),
+    Diff(LiveOptions),
     /// Plays the sequences on a real API server and records its answers.
-    Record(Live),
+    Record(LiveOptions),
     /// Prints the differences of the simulated API server from the recorded answers.
     Known {
         /// Updates known-differences.yaml: removes differences that are gone, adds new ones, keeps
@@ -53,7 +53,7 @@ pub enum KubernetesCommand {
         seed: u64,
         /// The real API server to compare with.
         #[command(flatten)]
-        live: Server,
+        live: ServerOptions,
     },
 }
 
@@ -70,17 +70,17 @@ impl KubernetesCommand {
 
 /// Options that select sequences and the real server.
 #[derive(Debug, Args)]
-pub struct Live {
+pub struct LiveOptions {
     /// Text that selects sequences by name.
     #[arg(long)]
     only: Option<String>,
     #[command(flatten)]
-    server: Server,
+    server: ServerOptions,
 }
 
 /// Options that select the real server.
 #[derive(Debug, Args)]
-pub struct Server {
+pub struct ServerOptions {
     /// URL of a running API server [default: conformance/peers/cluster.sh starts one].
     #[arg(long, requires = "token", value_parser = url)]
     server: Option<String>,
@@ -131,13 +131,13 @@ pub fn run(out: &mut impl Write, what: &KubernetesCommand) -> anyhow::Result<Exi
 /// A real API server of version [`VERSION`], and the runtime for requests to it.
 struct Real {
     runtime: Runtime,
-    target: Target,
+    target: TargetServer,
     /// The server, if this program started it; dropping it stops the server.
     _peer: Option<Peer>,
 }
 
 impl Real {
-    fn open(server: &Server) -> anyhow::Result<Self> {
+    fn open(server: &ServerOptions) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -156,7 +156,7 @@ impl Real {
         };
         let target = {
             let _inside = runtime.enter();
-            Target::live(&url, &token, etcd.as_deref())?
+            TargetServer::live(&url, &token, etcd.as_deref())?
         };
         let version = runtime.block_on(version(&target))?;
         ensure!(
@@ -167,14 +167,14 @@ impl Real {
         Ok(Self { runtime, target, _peer: peer })
     }
 
-    fn answers(&self, sequence: &Sequence, n: usize) -> anyhow::Result<Vec<Answer>> {
+    fn answers(&self, sequence: &Sequence, n: usize) -> anyhow::Result<Vec<StepAnswer>> {
         // The process ID makes the namespaces of several processes on one server differ.
         let id = format!("kd-{:x}-{n}", std::process::id());
         self.runtime.block_on(super::answers(sequence, &self.target, &id))
     }
 }
 
-async fn version(target: &Target) -> anyhow::Result<String> {
+async fn version(target: &TargetServer) -> anyhow::Result<String> {
     let request = http::Request::get("/version").header("accept", "application/json");
     let answer = target.send(request.body(bytes::Bytes::new())?).await?;
     let body = answer.into_body().collect().await?.to_bytes();
@@ -211,7 +211,7 @@ fn list(out: &mut impl Write, folder: &Folder) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn diff(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<ExitCode> {
+fn diff(out: &mut impl Write, folder: &Folder, live: &LiveOptions) -> anyhow::Result<ExitCode> {
     let known = folder.known()?;
     let real = Real::open(&live.server)?;
     let (mut n, mut requests, mut failed) = (0, 0, 0);
@@ -252,7 +252,7 @@ fn diff(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<Ex
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn record(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<ExitCode> {
+fn record(out: &mut impl Write, folder: &Folder, live: &LiveOptions) -> anyhow::Result<ExitCode> {
     let real = Real::open(&live.server)?;
     let mut n = 0;
     for topic in folder.topics()? {

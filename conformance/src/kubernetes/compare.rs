@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::normal::Answer;
-use super::sequence::{Sequence, Step};
+use super::normal::StepAnswer;
+use super::sequence::{Sequence, SequenceStep};
 
 /// Returns the paths at which two answers differ, such as `status`, `header content-type`,
 /// `body.metadata.generation` or `events[1].type`. If the statuses differ, returns only `status`,
 /// because the bodies are then different documents.
-pub fn paths(real: &Answer, ours: &Answer) -> Vec<String> {
+pub fn paths(real: &StepAnswer, ours: &StepAnswer) -> Vec<String> {
     if real.status != ours.status {
         return vec!["status".into()];
     }
@@ -23,9 +23,9 @@ pub fn paths(real: &Answer, ours: &Answer) -> Vec<String> {
         }
     }
     let null = Value::Null;
-    let body = |answer: &Answer| answer.body.clone().unwrap_or(Value::Null);
+    let body = |answer: &StepAnswer| answer.body.clone().unwrap_or(Value::Null);
     walk(&body(real), &body(ours), "body", &mut paths);
-    let events = |answer: &Answer| answer.events.clone().map_or(null.clone(), Value::Array);
+    let events = |answer: &StepAnswer| answer.events.clone().map_or(null.clone(), Value::Array);
     walk(&events(real), &events(ours), "events", &mut paths);
     paths
 }
@@ -57,8 +57,8 @@ fn walk(real: &Value, ours: &Value, at: &str, paths: &mut Vec<String>) {
 pub fn report(
     sequence: &Sequence,
     n: usize,
-    (left, real): (&str, &Answer),
-    (right, ours): (&str, &Answer),
+    (left, real): (&str, &StepAnswer),
+    (right, ours): (&str, &StepAnswer),
 ) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}, step {} of {}:", sequence.name, n + 1, sequence.steps.len());
@@ -70,7 +70,7 @@ pub fn report(
 }
 
 /// Formats the request of a step for people. A body is cut after 600 characters.
-pub fn request(step: &Step) -> String {
+pub fn request(step: &SequenceStep) -> String {
     let mut line = match (&step.request, &step.read) {
         (Some(request), _) => request.clone(),
         (None, Some(watch)) => format!("{} events of the watch {watch}", step.events),
@@ -93,7 +93,7 @@ pub fn request(step: &Step) -> String {
 }
 
 /// Formats an answer as lines, for the diff.
-fn text(answer: &Answer) -> String {
+fn text(answer: &StepAnswer) -> String {
     let mut out = String::new();
     if answer.status > 0 {
         let _ = writeln!(out, "{}", answer.status);
@@ -162,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn answer(status: u16, body: Value) -> Answer {
-        Answer { status, body: Some(body), ..Answer::default() }
+    fn answer(status: u16, body: Value) -> StepAnswer {
+        StepAnswer { status, body: Some(body), ..StepAnswer::default() }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::compare;
-use super::normal::Answer;
+use super::normal::StepAnswer;
 use super::sequence::Sequence;
 
 /// Places at which answers to a sequence differ: the number of the step, from 1, and the paths in
@@ -40,7 +40,7 @@ pub enum State {
 }
 
 /// Returns the places at which the answers of two servers differ.
-pub fn places(real: &[Answer], ours: &[Answer]) -> Places {
+pub fn places(real: &[StepAnswer], ours: &[StepAnswer]) -> Places {
     real.iter()
         .zip(ours)
         .enumerate()
@@ -67,8 +67,8 @@ pub fn listed(known: &[Difference], sequence: &str) -> Places {
 /// that no longer exist. Also fails if `real` does not have one answer per step.
 pub fn judge(
     sequence: &Sequence,
-    real: &[Answer],
-    ours: &[Answer],
+    real: &[StepAnswer],
+    ours: &[StepAnswer],
     known: &[Difference],
 ) -> Result<(), String> {
     if real.len() != sequence.steps.len() {
@@ -173,8 +173,8 @@ mod tests {
         serde_saphyr::from_str("{name: s, clause: writing, steps: [{do: GET /}]}").unwrap()
     }
 
-    fn answer(status: u16) -> Vec<Answer> {
-        vec![Answer { status, ..Answer::default() }]
+    fn answer(status: u16) -> Vec<StepAnswer> {
+        vec![StepAnswer { status, ..StepAnswer::default() }]
     }
 
     #[test]

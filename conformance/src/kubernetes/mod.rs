@@ -19,9 +19,9 @@ pub mod target;
 
 use anyhow::Context as _;
 
-use normal::Answer;
+use normal::StepAnswer;
 use sequence::Sequence;
-use target::Target;
+use target::TargetServer;
 
 /// Version of Kubernetes that the simulated API server emulates, and the only one to compare it
 /// with.
@@ -32,7 +32,7 @@ pub const VERSION: &str = "v1.36.3";
 ///
 /// # Errors
 /// Fails if the sequence cannot be sent. An answer with an error status is not an error.
-pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
+pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<StepAnswer>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -51,7 +51,7 @@ pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
             sim.tokens().issue(token, identity, None);
         }
         sim.access().require_rbac();
-        let target = Target::Simulated(sim.cluster().service(""), sim.world().clone());
+        let target = TargetServer::Simulated(sim.cluster().service(""), sim.world().clone());
         answers(sequence, &target, "kd-sim").await
     })
 }
@@ -63,9 +63,9 @@ pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
 /// valid. An answer with an error status is not an error.
 pub async fn answers(
     sequence: &Sequence,
-    target: &Target,
+    target: &TargetServer,
     id: &str,
-) -> anyhow::Result<Vec<Answer>> {
+) -> anyhow::Result<Vec<StepAnswer>> {
     let raw = play::play(sequence, target, id)
         .await
         .with_context(|| format!("while playing the sequence {}", sequence.name))?;

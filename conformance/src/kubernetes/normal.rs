@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 /// The answer to one step: the answer to a request, events of a watch, or nothing for a compaction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct StepAnswer {
     /// The HTTP status; 0 for a step that is not a request.
     #[serde(default, skip_serializing_if = "is_none")]
     pub status: u16,
@@ -51,7 +51,7 @@ fn is_none(status: &u16) -> bool {
 
 /// Normalizes the answers of one play of a sequence in the namespace `id`. Keeps
 /// `metadata.managedFields` only if `managed_fields` is true.
-pub fn normalise(mut answers: Vec<Answer>, id: &str, managed_fields: bool) -> Vec<Answer> {
+pub fn normalise(mut answers: Vec<StepAnswer>, id: &str, managed_fields: bool) -> Vec<StepAnswer> {
     let mut names = Names { id: id.to_owned(), managed_fields, ..Names::default() };
     for answer in &answers {
         names.learn_all(answer);
@@ -97,7 +97,7 @@ fn is_bookmark(object: &Map<String, Value>) -> bool {
 }
 
 impl Names {
-    fn learn_all(&mut self, answer: &Answer) {
+    fn learn_all(&mut self, answer: &StepAnswer) {
         for value in answer.body.iter().chain(answer.events.iter().flatten()) {
             self.learn(value);
         }
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     fn one(body: Value) -> Value {
-        let answer = Answer { body: Some(body), ..Answer::default() };
+        let answer = StepAnswer { body: Some(body), ..StepAnswer::default() };
         normalise(vec![answer], "kd-1", false).remove(0).body.unwrap()
     }
 

@@ -11,9 +11,9 @@ use http::{HeaderMap, Request};
 use http_body_util::BodyExt as _;
 use serde_json::{Map, Value, json};
 
-use super::normal::Answer;
-use super::sequence::{Sequence, Step};
-use super::target::{Streamed, Target};
+use super::normal::StepAnswer;
+use super::sequence::{Sequence, SequenceStep};
+use super::target::{StreamedResponse, TargetServer};
 
 /// Timeout for the next event of a watch, and for the next part of a body. In virtual time the wait
 /// costs nothing.
@@ -54,7 +54,11 @@ const BLOCK: usize = 64 << 10;
 /// # Errors
 /// Fails if the target cannot be reached or does not answer in time, if the namespace exists
 /// already, or if a step is not valid.
-pub async fn play(sequence: &Sequence, target: &Target, id: &str) -> anyhow::Result<Vec<Answer>> {
+pub async fn play(
+    sequence: &Sequence,
+    target: &TargetServer,
+    id: &str,
+) -> anyhow::Result<Vec<StepAnswer>> {
     let mut player = Player::new(target, id);
     let namespace = json!({"metadata": {"name": id}});
     let made = player.ask("POST", "/api/v1/namespaces", &namespace).await?;
@@ -75,7 +79,7 @@ pub async fn play(sequence: &Sequence, target: &Target, id: &str) -> anyhow::Res
 
 /// State of the play of one sequence.
 struct Player<'a> {
-    target: &'a Target,
+    target: &'a TargetServer,
     /// Values that replace `$NAME` in requests, by name.
     names: BTreeMap<String, String>,
     /// Open watches, by the name in the sequence.
@@ -85,7 +89,7 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    fn new(target: &'a Target, id: &str) -> Self {
+    fn new(target: &'a TargetServer, id: &str) -> Self {
         let names = BTreeMap::from([
             ("id".to_owned(), id.to_owned()),
             ("ns".to_owned(), format!("/api/v1/namespaces/{id}")),
@@ -96,7 +100,12 @@ impl<'a> Player<'a> {
     }
 
     /// Sends a request that is not part of the sequence, as administrator.
-    async fn ask(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Streamed> {
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> anyhow::Result<StreamedResponse> {
         let content_type =
             if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let mut request = Request::builder()
@@ -112,7 +121,7 @@ impl<'a> Player<'a> {
 
     /// Sends a request and returns the answer. Fails after 10 s, because a sequence cannot contain
     /// a request without an answer.
-    async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
+    async fn send(&self, request: Request<Bytes>) -> anyhow::Result<StreamedResponse> {
         let line = format!("{} {}", request.method(), request.uri());
         tokio::time::timeout(PATIENCE * 2, self.target.send(request)).await.with_context(|| {
             format!("no answer to {line}; remove this request from the sequence, or check if the server is overloaded")
@@ -120,17 +129,17 @@ impl<'a> Player<'a> {
     }
 
     /// Plays a step and returns the answer.
-    async fn step(&mut self, step: &Step) -> anyhow::Result<Answer> {
+    async fn step(&mut self, step: &SequenceStep) -> anyhow::Result<StepAnswer> {
         if let Some(watch) = &step.read {
             let events = match self.watches.get_mut(watch) {
                 Some(watch) => watch.read(step.events).await?,
                 None => vec!["(the watch was refused)".into()],
             };
-            return Ok(Answer { events: Some(events), ..Answer::default() });
+            return Ok(StepAnswer { events: Some(events), ..StepAnswer::default() });
         }
         if step.compact {
             self.compact().await?;
-            return Ok(Answer::default());
+            return Ok(StepAnswer::default());
         }
         let line = self.fill(step.request.as_deref().unwrap_or_default());
         let (method, path) = line.split_once(' ').context("`do` is a method and a path")?;
@@ -148,7 +157,7 @@ impl<'a> Player<'a> {
         let (answer, value) = match &step.watch {
             Some(name) if status == 200 => {
                 self.watches.insert(name.clone(), Watch::new(response));
-                (Answer { status, headers, ..Answer::default() }, Value::Null)
+                (StepAnswer { status, headers, ..StepAnswer::default() }, Value::Null)
             }
             _ => {
                 let content_type = headers.get("content-type").map_or("", String::as_str);
@@ -159,7 +168,7 @@ impl<'a> Player<'a> {
                 } else {
                     picked(&value, &step.pick)
                 };
-                (Answer { status, headers, body: Some(shown), events: None }, value)
+                (StepAnswer { status, headers, body: Some(shown), events: None }, value)
             }
         };
         self.save_values(step, &value);
@@ -168,9 +177,9 @@ impl<'a> Player<'a> {
     }
 
     /// Saves the values of an answer to which the step gives names.
-    fn save_values(&mut self, step: &Step, value: &Value) {
+    fn save_values(&mut self, step: &SequenceStep, value: &Value) {
         for (name, path) in step.save.iter().filter(|(_, path)| !path.starts_with(OF_HEADER)) {
-            let found = at(value, path).and_then(|it| match it {
+            let found = value_at(value, path).and_then(|it| match it {
                 Value::String(text) => Some(text.clone()),
                 Value::Null => None,
                 other => Some(other.to_string()),
@@ -186,7 +195,7 @@ impl<'a> Player<'a> {
     }
 
     /// Saves the values of headers that the step names; `none` for an absent header.
-    fn save_headers(&mut self, step: &Step, headers: &HeaderMap) {
+    fn save_headers(&mut self, step: &SequenceStep, headers: &HeaderMap) {
         for (name, path) in &step.save {
             let Some(header) = path.strip_prefix(OF_HEADER) else { continue };
             let value = headers.get(header).and_then(|it| it.to_str().ok()).unwrap_or("none");
@@ -198,14 +207,19 @@ impl<'a> Player<'a> {
     async fn compact(&self) -> anyhow::Result<()> {
         let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await?;
         let revision = body(&now, true);
-        let revision = at(&revision, "metadata.resourceVersion").and_then(Value::as_str);
+        let revision = value_at(&revision, "metadata.resourceVersion").and_then(Value::as_str);
         let revision = revision
             .and_then(|it| it.parse().ok())
             .context("the list of namespaces has no resourceVersion")?;
         self.target.compact(revision).await
     }
 
-    fn request(&self, step: &Step, method: &str, path: &str) -> anyhow::Result<Request<Bytes>> {
+    fn request(
+        &self,
+        step: &SequenceStep,
+        method: &str,
+        path: &str,
+    ) -> anyhow::Result<Request<Bytes>> {
         let (body, default_type) = match (&step.body, &step.raw, &step.base64) {
             (Some(body), ..) => (Bytes::from(self.fill(&body.to_string())), "application/json"),
             (_, Some(raw), _) => (Bytes::from(self.fill(raw)), "application/json"),
@@ -284,12 +298,12 @@ impl<'a> Player<'a> {
 
 /// The open answer to a watch request.
 struct Watch {
-    response: Streamed,
+    response: StreamedResponse,
     buffer: BytesMut,
 }
 
 impl Watch {
-    fn new(response: Streamed) -> Self {
+    fn new(response: StreamedResponse) -> Self {
         Self { response, buffer: BytesMut::new() }
     }
 
@@ -337,7 +351,7 @@ impl Watch {
 ///
 /// # Errors
 /// Fails if the connection breaks.
-async fn whole(mut response: Streamed) -> anyhow::Result<Bytes> {
+async fn whole(mut response: StreamedResponse) -> anyhow::Result<Bytes> {
     let mut bytes = BytesMut::new();
     while let Ok(Some(frame)) = tokio::time::timeout(PATIENCE, response.body_mut().frame()).await {
         let frame = frame.context("the connection broke within an answer")?;
@@ -382,21 +396,21 @@ fn headers(all: &HeaderMap) -> BTreeMap<String, String> {
 
 /// Returns an object with the parts of a value at these paths, by path.
 fn picked(value: &Value, paths: &[String]) -> Value {
-    let parts = paths.iter().map(|path| (path.clone(), found(value, path)));
+    let parts = paths.iter().map(|path| (path.clone(), selected_value(value, path)));
     Value::Object(parts.collect::<Map<_, _>>())
 }
 
 /// Returns the value at a path of field names and list indexes, joined by dots.
-fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(value, |value, field| match field.parse::<usize>() {
         Ok(index) => value.get(index),
         Err(_) => value.get(field),
     })
 }
 
-/// Returns the value at a path, or null. In addition to the paths of [`at`], `[key=value]` selects
+/// Returns the value at a path, or null. In addition to the paths of [`value_at`], `[key=value]` selects
 /// the first entry of a list whose field `key` has this value, and `[*]` selects all entries.
-fn found(value: &Value, path: &str) -> Value {
+fn selected_value(value: &Value, path: &str) -> Value {
     let (step, rest) = split(path);
     if step.is_empty() && rest.is_empty() {
         return value.clone();
@@ -404,13 +418,13 @@ fn found(value: &Value, path: &str) -> Value {
     if let Some(inner) = step.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
         let entries = value.as_array().map(Vec::as_slice).unwrap_or_default();
         if inner == "*" {
-            return entries.iter().map(|entry| found(entry, rest)).collect();
+            return entries.iter().map(|entry| selected_value(entry, rest)).collect();
         }
         let (key, wanted) = inner.split_once('=').unwrap_or((inner, ""));
-        let has = |entry: &&Value| at(entry, key).and_then(Value::as_str) == Some(wanted);
-        return entries.iter().find(has).map_or(Value::Null, |entry| found(entry, rest));
+        let has = |entry: &&Value| value_at(entry, key).and_then(Value::as_str) == Some(wanted);
+        return entries.iter().find(has).map_or(Value::Null, |entry| selected_value(entry, rest));
     }
-    value.get(step).map_or(Value::Null, |value| found(value, rest))
+    value.get(step).map_or(Value::Null, |value| selected_value(value, rest))
 }
 
 /// Splits a path into its first step and the rest. Quotes enclose a field that contains dots or
@@ -442,7 +456,7 @@ mod tests {
             ("groups[name=c].v", Value::Null),
             ("nothing.here", Value::Null),
         ] {
-            assert_eq!(found(&value, path), want, "{path}");
+            assert_eq!(selected_value(&value, path), want, "{path}");
         }
     }
 }

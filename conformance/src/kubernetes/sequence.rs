@@ -45,7 +45,7 @@ pub struct Sequence {
     #[serde(default, skip_serializing_if = "is_false")]
     pub managed_fields: bool,
     /// Steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SequenceStep>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -56,7 +56,7 @@ fn is_false(it: &bool) -> bool {
 /// A request, a read of a watch that an earlier step opened, or a compaction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct Step {
+pub struct SequenceStep {
     /// Method and path with query, such as `GET $ns/configmaps?limit=1`.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,

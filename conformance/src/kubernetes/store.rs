@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 
 use super::known::{self, Difference};
-use super::normal::Answer;
+use super::normal::StepAnswer;
 use super::sequence::Sequence;
 
 const KNOWN: &str = "known-differences.yaml";
 
 /// Recorded answers of a real server, by the name of the sequence.
-pub type Recorded = BTreeMap<String, Vec<Answer>>;
+pub type RecordedAnswers = BTreeMap<String, Vec<StepAnswer>>;
 
 /// The folder with the files of the comparison; by default `conformance/kubernetes`.
 #[derive(Clone, Debug)]
@@ -81,10 +81,10 @@ impl Folder {
     ///
     /// # Errors
     /// Fails if the file cannot be parsed.
-    pub fn recorded(&self, topic: &str) -> anyhow::Result<Recorded> {
+    pub fn recorded(&self, topic: &str) -> anyhow::Result<RecordedAnswers> {
         let path = self.answers(topic);
         if !path.exists() {
-            return Ok(Recorded::new());
+            return Ok(RecordedAnswers::new());
         }
         serde_json::from_str(&read(&path)?).with_context(|| {
             format!(
@@ -98,7 +98,7 @@ impl Folder {
     ///
     /// # Errors
     /// Fails if the file cannot be written.
-    pub fn record(&self, topic: &str, recorded: &Recorded) -> anyhow::Result<()> {
+    pub fn record(&self, topic: &str, recorded: &RecordedAnswers) -> anyhow::Result<()> {
         let mut text = serde_json::to_string_pretty(recorded)?;
         text.push('\n');
         write(&self.answers(topic), &text)

@@ -13,7 +13,7 @@ use serde_json::json;
 use tower::Service as _;
 
 /// An answer whose body arrives in parts, as that of a watch does.
-pub type Streamed = Response<UnsyncBoxBody<Bytes, io::Error>>;
+pub type StreamedResponse = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 /// Users of sequences and their bearer tokens. `conformance/peers/cluster.sh` configures the real
 /// server with the same ones.
@@ -22,16 +22,16 @@ pub const USERS: &[(&str, &str)] =
 
 /// A Kubernetes API server.
 #[derive(Clone)]
-pub enum Target {
+pub enum TargetServer {
     /// The simulated cluster in this process, without sockets.
     Simulated(sim::Service, sim::WorldHandle),
     /// A running server, over the network.
-    Live(Live),
+    Live(LiveServer),
 }
 
 /// A running API server at a URL.
 #[derive(Clone)]
-pub struct Live {
+pub struct LiveServer {
     client: kube::Client,
     /// Token of the administrator.
     token: String,
@@ -39,7 +39,7 @@ pub struct Live {
     etcd: Option<String>,
 }
 
-impl Target {
+impl TargetServer {
     /// Returns the running server at a URL. Its certificate is not checked, because a test server
     /// signs its own.
     ///
@@ -56,7 +56,7 @@ impl Target {
         let client = kube::Client::try_from(config)
             .with_context(|| format!("cannot make a client for the server {server}"))?;
         let etcd = etcd.map(str::to_owned);
-        Ok(Self::Live(Live { client, token: token.to_owned(), etcd }))
+        Ok(Self::Live(LiveServer { client, token: token.to_owned(), etcd }))
     }
 
     /// True if the objects of a sequence stay on the server after the sequence.
@@ -81,13 +81,13 @@ impl Target {
     ///
     /// # Errors
     /// Fails if the server does not answer.
-    pub async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
+    pub async fn send(&self, request: Request<Bytes>) -> anyhow::Result<StreamedResponse> {
         match self {
             Self::Simulated(service, _) => {
                 let mut service = service.clone();
                 Ok(service.call(request.map(Full::new)).await?)
             }
-            Self::Live(Live { client, .. }) => {
+            Self::Live(LiveServer { client, .. }) => {
                 let request = request.map(|body| kube::client::Body::from(body.to_vec()));
                 let answer = client.send(request).await.context(
                     "the server does not answer; check that it runs and that the URL is right",

@@ -24,7 +24,7 @@ const SHORTEST: usize = 6;
 
 /// Log of one run: the lines of level info and above, and the words of the lines below.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Captured {
+pub(crate) struct LogCapture {
     lines: Lines,
     /// Distinct words of lines below level info.
     whispers: Words,
@@ -93,9 +93,9 @@ impl Lines {
     }
 }
 
-impl Captured {
+impl LogCapture {
     /// Returns an empty capture for a run of `scenario`.
-    pub(crate) fn of(scenario: &Scenario) -> Self {
+    pub(crate) fn for_scenario(scenario: &Scenario) -> Self {
         let phrases = Secrets::with_blanks(scenario)
             .expect("the few passwords of a scenario fit one searcher");
         let whispers = Words { phrases: phrases.map(Arc::new), ..Words::default() };
@@ -192,7 +192,7 @@ mod tests {
         let password = "a new password".to_owned();
         let scenario = Scenario::new("", Topology::zones(1), Duration::ZERO)
             .at(Duration::ZERO, Act::Secret { name: "credentials".to_owned(), password });
-        let captured = Captured::of(&scenario);
+        let captured = LogCapture::for_scenario(&scenario);
         captured.during(|| {
             tracing::debug!("logging in");
             tracing::trace!(password = "a new password", "logging in");

@@ -22,23 +22,23 @@ use sim::ledger::{Kind, Ledger};
 use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
-use crate::scenario::{Scenario, Step};
+use crate::scenario::{Scenario, ScenarioStep};
 pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
 use provider::Replica;
-pub use provider::endpoint::Answer;
+pub use provider::endpoint::EndpointAnswer;
 use provider::endpoint::{self, ServingFiles};
 pub use provider::scrape::{Checks, Sample, Scrape, sum};
 pub use provider::{Exit, Mutant};
 pub(crate) use provider::{LEASE, cloud_config, label};
 pub(crate) use replicas::election::{Identities, unknown_leader_reason};
 pub(crate) use replicas::logs::Logs;
-pub(crate) use replicas::outside::{Provider, Started};
-pub(crate) use replicas::process::{Order, Process, ProcessControl};
+pub(crate) use replicas::outside::{Provider, StartResult};
+pub(crate) use replicas::process::{Process, ProcessControl, ProcessOrder};
 use replicas::running::Running;
 pub use run::happening::{LabEvent, RecordedLabEvent};
 pub(crate) use run::ledger_file;
-pub use run::recorded::Recorded;
+pub use run::recorded::RecordedRun;
 pub use run::{ByHand, NodeEvent, Run};
 pub use stage::{Mode, Stage};
 
@@ -57,7 +57,7 @@ const MOST_IN_VAIN: usize = 6;
 
 /// Plays a scenario with our provider in virtual time, in a new single-threaded runtime.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
-    run_within(scenario, stage, Bounds::of(scenario))
+    run_within(scenario, stage, Bounds::for_scenario(scenario))
 }
 
 /// Plays a scenario like [`run`], with these bounds.
@@ -67,7 +67,7 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing from the system");
-    let captured = capture::Captured::of(scenario);
+    let captured = capture::LogCapture::for_scenario(scenario);
     let play = async {
         captured.begin();
         Lab::play(scenario, stage, bounds).await
@@ -90,7 +90,7 @@ pub struct Lab {
     /// Number of consecutive starts of processes that ended before their first call.
     in_vain: usize,
     scrapes: Vec<Scrape>,
-    answers: Vec<Answer>,
+    answers: Vec<EndpointAnswer>,
     /// Files of the serving certificate.
     files: ServingFiles,
     /// SHA-256 of each certificate that `files` has contained.
@@ -145,7 +145,7 @@ impl Lab {
             happened: Mutex::default(),
             scenario: scenario.clone(),
             stage: stage.clone(),
-            guard: Guard::new(Bounds::of(scenario)),
+            guard: Guard::new(Bounds::for_scenario(scenario)),
             token,
         }
     }
@@ -259,7 +259,7 @@ impl Lab {
             for index in 0..self.scenario.provider.replicas {
                 self.start(index).await;
             }
-            let at_zero = |step: &&Step| step.at == Duration::ZERO;
+            let at_zero = |step: &&ScenarioStep| step.at == Duration::ZERO;
             done = self.scenario.timeline.iter().take_while(at_zero).count();
         }
         if let Some(host) = &self.host {

@@ -17,7 +17,7 @@ use crate::scenario::{Act, Scenario};
 
 /// Kind of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum SecretKind {
     /// A password.
     Password,
     /// The cookie of a SOAP session, or the ID of a vAPI session.
@@ -34,10 +34,10 @@ pub(crate) const SHORTEST: usize = 6;
 #[derive(Debug)]
 pub(crate) struct Secrets {
     searcher: AhoCorasick,
-    forms: Vec<(Kind, &'static str)>,
+    forms: Vec<(SecretKind, &'static str)>,
 }
 
-impl Kind {
+impl SecretKind {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Password => "a password",
@@ -52,10 +52,10 @@ impl Secrets {
     ///
     /// # Errors
     /// Fails if the secrets are too many for one searcher.
-    pub(crate) fn of<'a>(
-        secrets: impl Iterator<Item = (Kind, &'a str)>,
+    pub(crate) fn new<'a>(
+        secrets: impl Iterator<Item = (SecretKind, &'a str)>,
     ) -> Result<Self, aho_corasick::BuildError> {
-        let mut patterns: BTreeMap<String, (Kind, &'static str)> = BTreeMap::new();
+        let mut patterns: BTreeMap<String, (SecretKind, &'static str)> = BTreeMap::new();
         for (kind, secret) in secrets.filter(|(_, secret)| secret.len() >= SHORTEST) {
             for (form, text) in forms(secret) {
                 patterns.entry(text).or_insert((kind, form));
@@ -78,7 +78,7 @@ impl Secrets {
     pub(crate) fn with_blanks(
         scenario: &Scenario,
     ) -> Result<Option<Self>, aho_corasick::BuildError> {
-        let passwords: Vec<(Kind, &str)> = scenario
+        let passwords: Vec<(SecretKind, &str)> = scenario
             .timeline
             .iter()
             .filter_map(|step| match &step.act {
@@ -87,9 +87,9 @@ impl Secrets {
                 _ => None,
             })
             .filter(|password| password.contains(char::is_whitespace))
-            .map(|password| (Kind::Password, password))
+            .map(|password| (SecretKind::Password, password))
             .collect();
-        if passwords.is_empty() { Ok(None) } else { Self::of(passwords.into_iter()).map(Some) }
+        if passwords.is_empty() { Ok(None) } else { Self::new(passwords.into_iter()).map(Some) }
     }
 
     /// Returns the kind and form of the first secret in this text, but never the secret itself.
@@ -168,9 +168,9 @@ mod tests {
 
     const SECRET: &str = "pa&ss wörd/1'\"";
 
-    fn told(text: &str) -> Option<String> {
-        let all = [(Kind::Password, SECRET), (Kind::Session, "52a1-cookie-77")];
-        Secrets::of(all.into_iter()).unwrap().find_in(text)
+    fn place_of_secret(text: &str) -> Option<String> {
+        let all = [(SecretKind::Password, SECRET), (SecretKind::Session, "52a1-cookie-77")];
+        Secrets::new(all.into_iter()).unwrap().find_in(text)
     }
 
     #[test]
@@ -188,16 +188,16 @@ mod tests {
             ("<password>pa&amp;ss wörd/1'\"</password>".to_owned(), "in XML"),
             (serde_json::json!({ "password": SECRET }).to_string(), "in JSON"),
         ] {
-            assert_eq!(told(&text), Some(format!("a password, {form}")), "{text}");
+            assert_eq!(place_of_secret(&text), Some(format!("a password, {form}")), "{text}");
         }
         let cookie = "Cookie: vmware_soap_session=\"52a1-cookie-77\"";
-        assert_eq!(told(cookie).as_deref(), Some("a session, in plain text"));
+        assert_eq!(place_of_secret(cookie).as_deref(), Some("a session, in plain text"));
     }
 
     #[test]
     fn text_without_a_secret_is_not_reported() {
         for text in ["password=…", "", "Basic YWRtaW46", "pa&ss word"] {
-            assert_eq!(told(text), None, "{text}");
+            assert_eq!(place_of_secret(text), None, "{text}");
         }
     }
 }

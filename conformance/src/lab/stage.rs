@@ -29,7 +29,7 @@ impl Mode {
     }
 
     /// Returns a mode with this backend and instances mode.
-    pub const fn of(backend: Backend, instances: InstancesMode) -> Self {
+    pub const fn new(backend: Backend, instances: InstancesMode) -> Self {
         match backend {
             Backend::VCenter => Self::VCenter(instances),
             Backend::Supervisor => Self::Supervisor(instances),
@@ -51,7 +51,7 @@ impl Mode {
 
 impl From<Backend> for Mode {
     fn from(backend: Backend) -> Self {
-        Self::of(backend, InstancesMode::Auto)
+        Self::new(backend, InstancesMode::Auto)
     }
 }
 

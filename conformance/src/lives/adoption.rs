@@ -51,7 +51,7 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
 /// to start the provider.
 fn initialized(by: Initializer, n: u32) -> Scenario {
     Scenario::new("", Topology::zones(3).machines(n), s(0))
-        .with(|it| it.start = false)
+        .with_provider(|it| it.start = false)
         .at(s(5), Act::Initialize { node: None, by })
 }
 

@@ -49,9 +49,9 @@ fn begun(topology: Topology, by: Option<Initializer>) -> Scenario {
     let scenario = Scenario::new("", topology, s(0)).at(s(0), phase("join"));
     match by {
         None => scenario,
-        Some(by) => {
-            scenario.with(|it| it.start = false).at(s(5), Act::Initialize { node: None, by })
-        }
+        Some(by) => scenario
+            .with_provider(|it| it.start = false)
+            .at(s(5), Act::Initialize { node: None, by }),
     }
 }
 
@@ -60,7 +60,7 @@ fn begun(topology: Topology, by: Option<Initializer>) -> Scenario {
 fn vcenter_added() -> Life {
     let silent = || Named::from("node-1-0002");
     let scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(0))
-        .with(|it| it.vcenters = vec!["vc0".to_owned()])
+        .with_provider(|it| it.vcenters = vec!["vc0".to_owned()])
         .at(s(0), phase("join"))
         .at(s(20), Command::StopKubelet(silent()))
         .at(s(30), set_address(Named::from("node-1-0001"), 1))
@@ -211,7 +211,7 @@ fn rolling_update() -> Life {
     let addresses = vec![vec![std::net::Ipv4Addr::new(10, 6, 0, 1).into()]];
     let machine = Named::from("node-0001");
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(s(0), phase("join"))
         .at(s(60), phase("update"))
         .at(s(60), Act::Stop(1))
@@ -257,7 +257,7 @@ fn restored_cluster() -> Life {
 /// successor while it handles a powered-off machine.
 fn two_replicas() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(s(0), phase("join"))
         .at(s(1), Act::CrashLeader)
         .at(s(10), Act::StartAll)
@@ -273,7 +273,7 @@ fn two_replicas() -> Life {
 /// than the duration of its lease, and resumes when the other replica leads.
 fn stopped_leader() -> Life {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(6), s(0))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(s(0), phase("join"))
         .at(s(60), phase("stopped"));
     for round in 0..5_u8 {
@@ -331,7 +331,7 @@ fn node_without_machine(name: &str) -> Command {
 /// backwards by two hours. Meanwhile a new Node without a machine exists, and machines are deleted.
 fn stepped_clocks() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(s(0), phase("join"))
         .at(s(58), node_without_machine("early"))
         .at(s(60), phase("forwards"))

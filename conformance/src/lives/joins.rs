@@ -101,7 +101,7 @@ fn foreign_writers(backend: Backend) -> Life {
     let at_change = during(slow("slow addresses", &["patch nodes/status"]), s(70), s(250));
     let at_shutdown = during(slow("slow shutdown taint", &["patch nodes"]), off, off + s(100));
     let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
-        .with(|it| it.status_period = PERIOD)
+        .with_provider(|it| it.status_period = PERIOD)
         .at(s(0), phase("join"))
         .fault(slow("slow first write", &["patch nodes/status"]));
     // The provider's first write takes two seconds, in which other clients write each node.

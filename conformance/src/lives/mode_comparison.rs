@@ -113,8 +113,8 @@ fn acts(happening: &HistoryStep) -> Vec<Act> {
 /// Returns the history as a scenario with a calm end.
 pub fn scenario(history: &History) -> Scenario {
     let topology = Topology::zones(3).machines(MACHINES);
-    let mut scenario =
-        Scenario::new("alike", topology, Duration::ZERO).with(|it| it.status_period = STATUS);
+    let mut scenario = Scenario::new("alike", topology, Duration::ZERO)
+        .with_provider(|it| it.status_period = STATUS);
     let mut at = Duration::from_secs(30);
     for (pause, happening) in history {
         at += Duration::from_secs(u64::from(*pause));
@@ -140,7 +140,7 @@ struct NodeWrites {
     calls: u64,
 }
 
-fn said(run: &Run) -> NodeWrites {
+fn node_writes(run: &Run) -> NodeWrites {
     let mut end = BTreeMap::new();
     for node in run.end.cluster.all(&GroupResource::core("nodes")) {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -205,7 +205,7 @@ impl fmt::Display for Difference {
 
 /// Amounts that [`compare`] compared.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Compared {
+pub struct ComparisonTotals {
     /// Number of histories.
     pub histories: u32,
     /// Number of Nodes at the ends of the histories, summed over the histories.
@@ -226,7 +226,7 @@ pub fn compare(
     runs: u32,
     seed: u64,
     mutant: Option<provider::Mutant>,
-) -> Result<Compared, Box<Difference>> {
+) -> Result<ComparisonTotals, Box<Difference>> {
     let config = Config {
         cases: runs,
         failure_persistence: None,
@@ -236,13 +236,13 @@ pub fn compare(
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let compared = std::cell::Cell::new(Compared::default());
+    let compared = std::cell::Cell::new(ComparisonTotals::default());
     let result = TestRunner::new_with_rng(config, rng).run(&histories(), |history| {
         let scenario = scenario(&history);
         let played = |mode, mutant| {
             let stage = Stage { mode: Mode::Supervisor(mode), seed, mutant, ..Stage::default() };
             let run = run(&scenario, &stage);
-            (said(&run), judge::all(&run))
+            (node_writes(&run), judge::all(&run))
         };
         let (v1, broken_by_v1) = played(InstancesMode::V1, None);
         let (v2, broken_by_v2) = played(InstancesMode::Auto, mutant);

@@ -48,7 +48,7 @@ enum Remedy {
 impl InputError {
     /// An error without a value, or whose problem names the value.
     pub fn new(problem: impl Into<Box<str>>) -> Self {
-        Self::of(Problem::Sentence(problem.into()))
+        Self::with_problem(Problem::Sentence(problem.into()))
     }
 
     /// An error in the value of a flag; `flag` has its dashes.
@@ -58,22 +58,22 @@ impl InputError {
 
     /// An error in the value of a flag whose remedy alone tells the problem.
     pub fn wrong_flag(flag: &str, value: impl fmt::Display) -> Self {
-        Self::of(Problem::Implied).value(value).in_source(flag)
+        Self::with_problem(Problem::Implied).value(value).in_source(flag)
     }
 
     /// An error about something that is missing; the remedy tells what.
     pub fn missing() -> Self {
-        Self::of(Problem::Implied)
+        Self::with_problem(Problem::Implied)
     }
 
     /// An error whose text begins with the value and continues with `predicate`.
     pub fn invalid(value: impl fmt::Display, predicate: impl Into<Box<str>>) -> Self {
-        Self::of(Problem::Predicate(predicate.into())).value(value)
+        Self::with_problem(Problem::Predicate(predicate.into())).value(value)
     }
 
     /// An error whose text begins with `noun` and continues with the value in quotes.
     pub fn unknown(noun: impl Into<Box<str>>, value: &str) -> Self {
-        Self::of(Problem::Noun(noun.into())).value(format!("{value:?}"))
+        Self::with_problem(Problem::Noun(noun.into())).value(format!("{value:?}"))
     }
 
     /// An error in the document of a file or manifest.
@@ -89,7 +89,7 @@ impl InputError {
         }
     }
 
-    const fn of(problem: Problem) -> Self {
+    const fn with_problem(problem: Problem) -> Self {
         Self { what: None, key: None, value: None, problem, remedy: None }
     }
 

@@ -37,7 +37,7 @@ pub struct Scenario {
     pub provider: ProviderSetup,
     /// Steps in order of time.
     #[serde(default)]
-    pub timeline: Vec<Step>,
+    pub timeline: Vec<ScenarioStep>,
     /// Time from the beginning to the end of the scenario.
     #[serde(with = "sim::world::duration")]
     pub horizon: Duration,
@@ -46,7 +46,8 @@ pub struct Scenario {
 /// An act and the time at which the lab carries it out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+#[serde(rename = "Step")]
+pub struct ScenarioStep {
     /// Time since the beginning of the scenario.
     #[serde(with = "sim::world::duration")]
     pub at: Duration,
@@ -309,7 +310,7 @@ impl Scenario {
     /// Adds an act that the lab carries out at `at`.
     #[must_use]
     pub fn at(mut self, at: Duration, act: impl Into<Act>) -> Self {
-        self.timeline.push(Step { at, act: act.into() });
+        self.timeline.push(ScenarioStep { at, act: act.into() });
         self.timeline.sort_by_key(|step| step.at);
         self
     }
@@ -322,7 +323,7 @@ impl Scenario {
 
     /// Applies `change` to the set-up of the provider.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut ProviderSetup)) -> Self {
+    pub fn with_provider(mut self, change: impl FnOnce(&mut ProviderSetup)) -> Self {
         change(&mut self.provider);
         self
     }

@@ -41,7 +41,7 @@ pub struct Periods {
 
 impl Periods {
     /// Returns the periods of a provider with this set-up.
-    pub fn of(setup: &ProviderSetup) -> Self {
+    pub fn from_setup(setup: &ProviderSetup) -> Self {
         let elects = setup.elects();
         Self { status: setup.status_period, monitor: setup.monitor_period, elects }
     }
@@ -94,7 +94,7 @@ impl Scenario {
     #[must_use]
     pub fn settling(mut self) -> Self {
         let last = self.timeline.last().map(|step| step.at).unwrap_or_default();
-        self.horizon = last + Periods::of(&self.provider).settled();
+        self.horizon = last + Periods::from_setup(&self.provider).settled();
         if self.timeline.iter().any(|step| starts_a_vcenter(&step.act)) {
             self.horizon += SERVICE_START;
         }
@@ -198,12 +198,15 @@ mod tests {
     #[test]
     fn longer_periods_give_longer_horizons() {
         let setup = ProviderSetup::default();
-        let usual = Periods::of(&setup);
+        let usual = Periods::from_setup(&setup);
         assert_eq!(usual.life(), Duration::from_secs(15));
         assert_eq!(usual.settled(), Duration::from_secs(90 + 600 + 30));
-        let slow = Periods::of(&ProviderSetup { status_period: 2 * usual.status, ..setup.clone() });
+        let slow = Periods::from_setup(&ProviderSetup {
+            status_period: 2 * usual.status,
+            ..setup.clone()
+        });
         assert_eq!(slow.settled() - usual.settled(), 2 * usual.status);
-        let two = Periods::of(&ProviderSetup { replicas: 2, ..setup });
+        let two = Periods::from_setup(&ProviderSetup { replicas: 2, ..setup });
         assert_eq!(two.settled() - usual.settled(), Duration::from_millis(24_400));
     }
 }

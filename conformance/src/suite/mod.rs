@@ -1,6 +1,6 @@
 //! Runs checks of the catalogue and combines the results of their cases into conclusions.
 
-mod judged;
+mod case_result;
 pub mod report;
 
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use provider::InstancesMode;
 use serde::Serialize;
 
 use crate::catalogue::{self, Entry, Requirement};
-use crate::checks::{self, Check, Outcome};
+use crate::checks::{self, Check, PlayedCase};
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
 use crate::scenario::{Backend, InputError};
-pub use judged::{Calls, Judged};
+pub use case_result::{Calls, CaseResult};
 
 /// Selection of checks by ID and by surface.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub struct Conclusion {
     /// Verdict of the check; [`Self::of`] computes it from the verdicts of the cases.
     pub verdict: Verdict,
     /// Results of the cases that were played.
-    pub outcomes: Vec<Judged>,
+    pub outcomes: Vec<CaseResult>,
     /// Cases that were not played: name, and verdict with the reason.
     pub not_run: Vec<(String, Verdict)>,
     /// Command that repeats the check. If `None`, [`Self::evidence`] gives the command for our
@@ -92,7 +92,7 @@ pub struct CaseSummary {
 }
 
 impl CaseSummary {
-    fn of(outcome: &Judged) -> Self {
+    fn new(outcome: &CaseResult) -> Self {
         Self { case: outcome.case.clone(), verdict: outcome.verdict.clone() }
     }
 }
@@ -177,14 +177,14 @@ impl Conclusion {
         stage: &Stage,
         fail_fast: bool,
         clock: &mut dyn FnMut() -> Duration,
-        show: &mut dyn FnMut(usize, &Outcome) -> anyhow::Result<()>,
+        show: &mut dyn FnMut(usize, &PlayedCase) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let begin = clock();
-        let mut cases: Vec<Judged> = Vec::new();
+        let mut cases: Vec<CaseResult> = Vec::new();
         let mut not_run = Vec::new();
         let mut before = begin;
         for (n, case) in check.cases.iter().enumerate() {
-            let has_failed = |it: &Judged| matches!(it.verdict, Verdict::Fail(_));
+            let has_failed = |it: &CaseResult| matches!(it.verdict, Verdict::Fail(_));
             if fail_fast && cases.last().is_some_and(has_failed) {
                 let rest = check.cases[n..].iter().map(|it| it.name.clone());
                 not_run.extend(
@@ -195,22 +195,22 @@ impl Conclusion {
             let outcome = case.run(stage);
             show(n, &outcome)?;
             let now = clock();
-            cases.push(Judged::of(outcome, now.saturating_sub(before)));
+            cases.push(CaseResult::new(outcome, now.saturating_sub(before)));
             before = now;
         }
         let entry =
             catalogue::entry(check.id).expect("a test verifies that the catalogue has every check");
         let took = before.saturating_sub(begin);
-        Ok(Self::of(entry, stage.mode.backend(), cases, not_run, took))
+        Ok(Self::combine(entry, stage.mode.backend(), cases, not_run, took))
     }
 
     /// Combines the results of cases. The verdict is the worst one of the played cases, or partial
     /// if all played cases passed and others were not played. If no case was played, it is the
     /// verdict of the first case in `not_run`; without any case, it is a pass.
-    pub fn of(
+    pub fn combine(
         entry: &'static Entry,
         backend: Backend,
-        outcomes: Vec<Judged>,
+        outcomes: Vec<CaseResult>,
         not_run: Vec<(String, Verdict)>,
         took: Duration,
     ) -> Self {
@@ -244,7 +244,7 @@ impl Conclusion {
             verdict: self.verdict.clone(),
             cases: self.outcomes.len(),
             not_run: self.not_run.len(),
-            not_passed: self.not_passed().map(CaseSummary::of).collect(),
+            not_passed: self.not_passed().map(CaseSummary::new).collect(),
             broken: self.broken(),
             vcenter_calls: calls(|it| it.vcenter),
             supervisor_calls: calls(|it| it.supervisor),
@@ -263,7 +263,7 @@ impl Conclusion {
     }
 
     /// Returns the played cases that did not pass; none if only one case was played.
-    fn not_passed(&self) -> impl Iterator<Item = &Judged> {
+    fn not_passed(&self) -> impl Iterator<Item = &CaseResult> {
         let several = self.outcomes.len() > 1;
         self.outcomes.iter().filter(move |it| several && it.verdict.reason().is_some())
     }
@@ -273,7 +273,7 @@ impl Conclusion {
     /// Returns `None` if all played cases passed.
     pub fn evidence(&self, stage: &Stage) -> Option<String> {
         // Prefers a case with the verdict of the check.
-        let is_worst = |it: &&Judged| it.verdict.word() == self.verdict.word();
+        let is_worst = |it: &&CaseResult| it.verdict.word() == self.verdict.word();
         let not_passed = || self.outcomes.iter().filter(|it| it.verdict.reason().is_some());
         let outcome = not_passed().find(is_worst).or_else(|| not_passed().next())?;
         let mut out = String::new();
@@ -315,12 +315,12 @@ mod tests {
         let entry = catalogue::entry("NODE-INIT-001").unwrap();
         let judged = |verdict| {
             let (case, took, calls) = ("cold".to_owned(), Duration::ZERO, Calls::default());
-            Judged { case, verdict, broken: Vec::new(), took, calls, evidence: String::new() }
+            CaseResult { case, verdict, broken: Vec::new(), took, calls, evidence: String::new() }
         };
         let of = |played: &[Verdict], left_out: usize| {
             let played = played.iter().cloned().map(judged).collect();
             let not = vec![("long".to_owned(), Verdict::skipped("takes an hour")); left_out];
-            Conclusion::of(entry, Backend::VCenter, played, not, Duration::ZERO).verdict.word()
+            Conclusion::combine(entry, Backend::VCenter, played, not, Duration::ZERO).verdict.word()
         };
         assert_eq!(of(&[Verdict::Pass], 0), "pass");
         assert_eq!(of(&[Verdict::Pass], 1), "partial");

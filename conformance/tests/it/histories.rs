@@ -213,10 +213,10 @@ fn steps(n: usize, happening: &Happening, mode: Mode) -> Vec<(Duration, Act)> {
 fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)]) -> Scenario {
     let mut scenario =
         Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO)
-            .with(|it| (it.replicas, it.status_period) = (replicas, STATUS_PERIOD));
+            .with_provider(|it| (it.replicas, it.status_period) = (replicas, STATUS_PERIOD));
     if let Some(by) = by {
         scenario = scenario
-            .with(|it| it.start = false)
+            .with_provider(|it| it.start = false)
             .at(Duration::from_secs(5), Act::Initialize { node: None, by })
             .at(Duration::from_secs(10), Act::StartAll);
     }
@@ -431,7 +431,7 @@ fn the_other_replica_takes_over_from_a_lost_leader_within_the_bound() {
     let (run, found) = played(&scenario, &Stage::default());
     assert_eq!(found, Vec::new());
     assert_eq!(takeovers(&run), 2);
-    let bound = Periods::of(&scenario.provider).takeover();
+    let bound = Periods::from_setup(&scenario.provider).takeover();
     for (leader, what) in [("provider-1", "is killed"), ("provider", "is told to stop")] {
         let lost = run.ledger.iter().find(|it| it.op.ends_with(what)).unwrap().t;
         let writes = |call: &&Record| {
@@ -453,7 +453,7 @@ fn the_other_replica_takes_over_from_a_lost_leader_within_the_bound() {
 /// Proves that the judge detects two leaders.
 #[test]
 fn replicas_that_do_not_elect_a_leader_break_the_leader_invariant() {
-    let scenario = failover().with(|it| it.without_election = true);
+    let scenario = failover().with_provider(|it| it.without_election = true);
     let (_, found) = played(&scenario, &Stage::default());
     assert!(found.iter().any(|it| it.invariant == Invariant::OnlyLeaderWrites), "{found:?}");
 }

@@ -9,7 +9,7 @@ use conformance::judge::facts;
 use conformance::judge::verdict::Verdict;
 use conformance::lab::{Mode, Run, Stage, run};
 use conformance::scenario::{Act, Backend, Scenario};
-use conformance::suite::{Conclusion, Judged};
+use conformance::suite::{CaseResult, Conclusion};
 use provider::InstancesMode;
 use sim::ledger::Record;
 use sim::world::objects::Key;
@@ -123,8 +123,10 @@ fn v1_resolves_datacenters_before_each_search_as_upstream() {
         (&["Datacenter:datacenter-2"], by_id),
     ] {
         let scenario = scenario(1, s(500))
-            .with(|it| it.datacenters = names.iter().map(|&name| name.to_owned()).collect())
-            .with(|it| it.zones = false)
+            .with_provider(|it| {
+                it.datacenters = names.iter().map(|&name| name.to_owned()).collect()
+            })
+            .with_provider(|it| it.zones = false)
             .at(s(100), Act::Phase("steady".into()))
             .at(s(400), Act::Phase("".into()));
         let run = play(&scenario, InstancesMode::V1);
@@ -136,7 +138,7 @@ fn v1_resolves_datacenters_before_each_search_as_upstream() {
 #[test]
 fn v1_searches_one_vcenter_after_the_other() {
     let scenario = Scenario::new("modes", Topology::zones(3).machines(1).vcenters(2), s(400))
-        .with(|it| it.zones = false)
+        .with_provider(|it| it.zones = false)
         .at(s(0), Command::SetHeartbeats { every: None })
         .at(s(100), Act::Phase("steady".into()));
     let run = play(&scenario, InstancesMode::V1);
@@ -271,7 +273,7 @@ fn a_provider_whose_session_expired_still_updates_addresses() {
 #[test]
 fn a_node_whose_guest_reports_late_is_initialized_then() {
     let scenario = scenario(2, s(300))
-        .with(|it| it.start = false)
+        .with_provider(|it| it.start = false)
         .at(s(1), Command::StopTools("node-0001".into()))
         .at(s(10), Act::Start(0))
         .at(s(40), Act::Phase("waiting".into()))
@@ -317,7 +319,7 @@ fn polling_and_v1_pass_the_deletion_checks_that_apply_to_them() {
             }
             let conclusion = Conclusion::run(&check, &stage, &mut || Duration::ZERO);
             n_run += conclusion.outcomes.len();
-            let not_passed = |it: &&Judged| it.verdict != Verdict::Pass;
+            let not_passed = |it: &&CaseResult| it.verdict != Verdict::Pass;
             others.extend(
                 conclusion
                     .outcomes

@@ -6,7 +6,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use conformance::judge::{self, Invariant};
-use conformance::lab::{Recorded, Run, Stage, run};
+use conformance::lab::{RecordedRun, Run, Stage, run};
 use conformance::lives;
 use conformance::scenario::{Backend, ProviderSetup};
 use provider::Mutant;
@@ -49,7 +49,7 @@ fn played(backend: Backend, mutant: Option<Mutant>) -> Run {
 
 /// Returns the run as `conformance judge` reads it from its recording.
 fn recorded(run: &Run) -> Run {
-    let recorded = Recorded {
+    let recorded = RecordedRun {
         recording: sim::read_recording(&recording(run)[..]).unwrap(),
         ledger: run.ledger.clone(),
         of_others: Vec::new(),

@@ -108,7 +108,7 @@ async fn a_process_whose_port_another_program_takes_starts_again_with_another_po
 }
 
 fn two_replicas(horizon: Duration) -> Scenario {
-    Scenario::new("", Topology::zones(1).machines(1), horizon).with(|it| it.replicas = 2)
+    Scenario::new("", Topology::zones(1).machines(1), horizon).with_provider(|it| it.replicas = 2)
 }
 
 fn notes(run: &Run) -> impl Iterator<Item = &str> {

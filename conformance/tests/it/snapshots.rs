@@ -59,7 +59,7 @@ fn failover() -> String {
         addresses: vec![vec![std::net::Ipv4Addr::new(10, 6, 0, last).into()]],
     };
     let scenario = Scenario::new("failover", Topology::zones(3).machines(2), s(300))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(s(60), Act::CrashLeader)
         .at(s(61), address(1))
         .at(s(120), Act::StartAll)

@@ -32,7 +32,7 @@ pub(super) fn checks() -> Vec<Check> {
 fn absent(action: Action) -> Case {
     let there = s(90);
     let scenario = world(3, s(240))
-        .with(|it| it.leader_election = true)
+        .with_provider(|it| it.leader_election = true)
         .fault(Rule::new("absent", [action]).on(Face::Cluster))
         .at(there, Act::RemoveRules);
     Case::new(scenario, move |run| {
@@ -42,7 +42,7 @@ fn absent(action: Action) -> Case {
             .filter(|call| call.is_cluster_call() && call.t.since_start() < there)
             .count();
         let allowed = 60;
-        Verdict::of(asked <= allowed, || {
+        Verdict::pass_if(asked <= allowed, || {
             format!(
                 "{asked} calls to the API server before it was up; at most {allowed} are allowed"
             )

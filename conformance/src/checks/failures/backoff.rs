@@ -162,7 +162,7 @@ fn few_attempts(run: &Run, operations: &[&str], things: usize) -> Verdict {
     let calls =
         run.calls_in("refused").filter(|call| operations.contains(&call.op.as_str())).count();
     let allowed = allowed(things);
-    Verdict::of(calls <= allowed, || {
+    Verdict::pass_if(calls <= allowed, || {
         format!(
             "{calls} attempts of refused operations in {} s; at most {allowed} are allowed",
             REFUSED.as_secs()
@@ -175,7 +175,7 @@ fn few_attempts(run: &Run, operations: &[&str], things: usize) -> Verdict {
 fn few_calls(run: &Run, things: usize) -> Verdict {
     let asked = run.calls_in("refused").filter(|call| run.backend().receives(call)).count();
     let allowed = allowed(things);
-    Verdict::of(asked <= allowed, || {
+    Verdict::pass_if(asked <= allowed, || {
         format!(
             "{asked} calls to the backend in {} s; at most {allowed} are allowed",
             REFUSED.as_secs()
@@ -188,7 +188,7 @@ fn few_calls(run: &Run, things: usize) -> Verdict {
 fn is_deleted_afterwards(run: &Run, node: &str) -> Verdict {
     let gone = run.deleted(node).map(|at| at.since_start());
     let end = SETTLED + REFUSED + PAUSE;
-    Verdict::of(gone.is_some_and(|gone| gone <= end), || {
+    Verdict::pass_if(gone.is_some_and(|gone| gone <= end), || {
         format!(
             "the Node of the deleted machine was deleted {gone}; the limit is {end:?}",
             gone = when(gone)
@@ -216,7 +216,7 @@ fn refused_deletion() -> Case {
         few_attempts(run, DELETE, 1).and(|| {
             let end = SETTLED + REFUSED;
             let is_in_time = gone.is_some_and(|gone| gone > end && gone <= end + PAUSE);
-            Verdict::of(is_in_time, || {
+            Verdict::pass_if(is_in_time, || {
                 format!("the Node of the deleted machine was deleted {gone}; the API server first permits it {end}, and a pause of 180 s is allowed", gone = when(gone), end = when(end))
                     .at(gone)
             })
@@ -239,7 +239,7 @@ fn sessions_end_young() -> Case {
         let end = SETTLED + REFUSED;
         let shown = run.when_after(&name(1), end, |node| node.ips().any(|ip| ip == "10.6.0.1"));
         few_attempts(run, &["Login"], 1).and(|| {
-            Verdict::of(shown.is_some(), || {
+            Verdict::pass_if(shown.is_some(), || {
                 format!(
                     "the node never showed the address that its machine got {end}",
                     end = when(end)
@@ -292,7 +292,7 @@ fn hidden_zone() -> Case {
         few_calls(run, 5)
             .and(|| {
                 let early = run.initialized(&name(1)).filter(|at| at.since_start() < REFUSED);
-                Verdict::of(early.is_none(), || {
+                Verdict::pass_if(early.is_none(), || {
                     format!("the provider initialized the node {early}, before it could see the zone of the machine", early = when(early))
                 })
             })
@@ -312,7 +312,7 @@ fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Ca
     Case::new(with_refusals(rule, SETTLED, scenario), |run| {
         few_calls(run, 5).and(|| {
             let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == "10.6.0.1"));
-            Verdict::of(shown.is_some(), || {
+            Verdict::pass_if(shown.is_some(), || {
                 "the node never showed the address that its machine got after the refusals"
                     .to_owned()
             })
@@ -347,7 +347,7 @@ fn unsteady() -> Case {
         let last = format!("10.6.0.{changes}");
         let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == last));
         few_attempts(run, &WRITE_STATUS, 2).and(|| {
-            Verdict::of(shown.is_some(), || {
+            Verdict::pass_if(shown.is_some(), || {
                 format!("the node never showed the last address of its machine, {last}")
             })
         })
@@ -407,7 +407,7 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
         let right = few_attempts(run, operations, 4).and(|| run.initializes(&all, end, PAUSE));
         right.and(|| run.keeps_one_view()).and(|| {
             let shown = run.when("newcomer", |node| node.ips().any(|ip| ip == "10.6.0.1"));
-            Verdict::of(shown.is_some_and(|at| at.since_start() <= end + PAUSE + T_STATUS), || {
+            Verdict::pass_if(shown.is_some_and(|at| at.since_start() <= end + PAUSE + T_STATUS), || {
                 format!(
                     "the address of the new machine changed {} s after the refusals, but its node does not show it {} s later",
                     PAUSE.as_secs(),

@@ -116,14 +116,14 @@ fn restarts(backend: Backend) -> Vec<Case> {
                 let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == "10.6.0.1"));
                 liveness_holds(run)
                     .and(|| {
-                        Verdict::of(
+                        Verdict::pass_if(
                             shown.is_some_and(|at| at.since_start() < back + T_STATUS * 2),
                             || format!("the node shows the new address {shown}; the backend has answered again since {back:?}", shown = when(shown)).at(shown),
                         )
                     })
                     .and(|| {
                         let starts = run.exits.len();
-                        Verdict::of(starts <= 1, || format!("the provider process ended {starts} times; at most 1 is allowed, at the end of the run"))
+                        Verdict::pass_if(starts <= 1, || format!("the provider process ended {starts} times; at most 1 is allowed, at the end of the run"))
                     })
             })
             .named(format!("{} gone for {case}", backend.name())),
@@ -143,7 +143,7 @@ fn refused_takeover() -> Case {
     let refused = Rule::new("refused", [status]).on(Face::Cluster).op(writes);
     let (healed, destroyed, again) = (s(40), s(120), s(130));
     let scenario = world(12, s(300))
-        .with(|it| it.start = false)
+        .with_provider(|it| it.start = false)
         .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
         .at(s(10), Act::StartAll)
         .at(s(10), refused)
@@ -158,7 +158,7 @@ fn refused_takeover() -> Case {
         run.initializes(&["newcomer".to_owned()], healed, s(60))
             .and(|| run.was_not_ready(&name(1)))
             .and(|| {
-                Verdict::of(gone.is_some_and(|at| at.since_start() <= by), || {
+                Verdict::pass_if(gone.is_some_and(|at| at.since_start() <= by), || {
                     format!(
                         "the API server refused writes of Nodes until {healed:?}; the Node of the machine that was deleted at \
                          {destroyed:?} was deleted {gone}; the limit is {by:?}", gone = when(gone)
@@ -226,11 +226,11 @@ fn compacted(outage: Duration) -> Case {
     let case = Case::new(scenario, move |run| {
         let shown = run.when_after(&name(1), changed, |node| node.ips().any(|ip| ip == "10.6.0.1"));
         let marked = run.when_after(&name(2), changed, |node| node.shutdown);
-        Verdict::of(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS + T_INIT), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS + T_INIT), || {
             format!("the node shows the new address {shown}, which is too late after the outage", shown = when(shown)).late(shown)
         })
         .and(|| {
-            Verdict::of(marked.is_some_and(|at| at.since_start() < s(200)), || {
+            Verdict::pass_if(marked.is_some_and(|at| at.since_start() < s(200)), || {
                 format!("the node of the powered-off machine got the shutdown taint {marked}; the limit is 200 s", marked = when(marked)).late(marked)
             })
         })
@@ -254,7 +254,7 @@ fn watches_refused(code: u16) -> Case {
     let case = Case::new(scenario, |run| {
         let deleted = run.deleted(&name(1));
         run.initializes(&["newcomer".to_owned()], s(50), s(60)).and(|| {
-            Verdict::of(deleted.is_some(), || {
+            Verdict::pass_if(deleted.is_some(), || {
                 "the provider did not delete the Node of the deleted machine".to_owned()
             })
         })
@@ -278,7 +278,7 @@ fn rebuilt_unseen() -> Case {
         .at(s(500), Command::StopKubelet(machine(1)));
     let case = Case::new(scenario, move |run| {
         let now = run.node(&name(1)).and_then(|node| node.provider_id);
-        Verdict::of(now == Some(format!("vsphere://{uuid}")), || {
+        Verdict::pass_if(now == Some(format!("vsphere://{uuid}")), || {
             format!("the Node of the new machine has the provider ID {now:?}, not that of its UUID")
         })
     });
@@ -309,7 +309,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                 run.initializes(&["newcomer".to_owned()], s(50), bound)
                     .and(|| {
                         let marked = run.when_after(&name(1), s(60), |node| node.shutdown);
-                        Verdict::of(
+                        Verdict::pass_if(
                             marked.is_some_and(|at| {
                                 at.since_start() < s(60) + GRACE + T_LIFE + bound
                             }),
@@ -326,7 +326,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                             node.ips().any(|ip| ip == "10.6.0.2")
                         });
                         let by = s(60) + T_STATUS.max(bound);
-                        Verdict::of(shown.is_some_and(|at| at.since_start() <= by), || {
+                        Verdict::pass_if(shown.is_some_and(|at| at.since_start() <= by), || {
                             format!("the machine has had a new address since 60 s; its node shows it {shown}; the limit is {by:?}", shown = when(shown)).late(shown)
                         })
                     })
@@ -377,7 +377,7 @@ fn unanswered(backend: Backend) -> Vec<Case> {
                     let ended = call.ended.as_ref().map(|ended| ended.at.since(call.t));
                     ended.is_none_or(|took| took > s(150))
                 });
-                Verdict::of(hung.is_none(), || {
+                Verdict::pass_if(hung.is_none(), || {
                     format!(
                         "the provider waited more than 150 s for the answer to a call: {}",
                         hung.map(ToString::to_string).unwrap_or_default()

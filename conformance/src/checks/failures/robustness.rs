@@ -119,8 +119,8 @@ fn life(
     first: u64,
 ) -> Scenario {
     let mut scenario = world(6, END + PATIENCE + T_STATUS)
-        .with(|it| it.leader_election = face == Face::Cluster)
-        .with(|it| it.secret = backend.is_vcenter().then(|| "credentials".to_owned()));
+        .with_provider(|it| it.leader_election = face == Face::Cluster)
+        .with_provider(|it| it.secret = backend.is_vcenter().then(|| "credentials".to_owned()));
     for operation in operations {
         let rule = Rule::new(format!("bad bytes/{operation}"), [action.clone()]);
         scenario = scenario.at(BEGIN, rule.on(face).op([*operation]).first(first));
@@ -171,7 +171,7 @@ fn huge(backend: Backend, face: Face) -> Case {
         let read = bad(run, face)
             .find(|call| call.ended.as_ref().is_some_and(|ended| ended.bytes >= whole));
         lives(run, face, &operations).and(|| {
-            Verdict::of(read.is_none(), || {
+            Verdict::pass_if(read.is_none(), || {
                 let call = read.map(ToString::to_string).unwrap_or_default();
                 format!("the provider read an answer of {mib} MiB to the end: {call}")
             })
@@ -188,7 +188,7 @@ fn bad(run: &Run, face: Face) -> impl Iterator<Item = &Record> {
 
 /// Returns the parts of a Node that spoiled answers must not change: provider ID, labels, addresses
 /// and the uninitialized taint.
-fn kept(node: &NodeFacts) -> (Option<&String>, &[Option<String>], Vec<&str>, bool) {
+fn lasting_parts(node: &NodeFacts) -> (Option<&String>, &[Option<String>], Vec<&str>, bool) {
     (node.provider_id.as_ref(), &node.labels, node.ips().collect(), node.uninitialized)
 }
 
@@ -237,7 +237,8 @@ fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
             ));
         };
         let other = run.versions(&node).into_iter().find(|(at, now)| {
-            at.since_start() > BEGIN && now.as_ref().is_none_or(|now| kept(now) != kept(&before))
+            at.since_start() > BEGIN
+                && now.as_ref().is_none_or(|now| lasting_parts(now) != lasting_parts(&before))
         });
         if let Some((at, now)) = other {
             let what = if now.is_none() { "was deleted" } else { "changed" };
@@ -248,7 +249,7 @@ fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
         .and(|| run.initializes(&["newcomer".to_owned()], END, PATIENCE))
         .and(|| {
             let gone = run.deleted(&name(5));
-            Verdict::of(gone.is_some_and(|at| at.since_start() <= END + PATIENCE), || {
+            Verdict::pass_if(gone.is_some_and(|at| at.since_start() <= END + PATIENCE), || {
                 format!("the Node of the machine that was deleted meanwhile was deleted {gone}, too late after the last spoiled answer", gone = when(gone))
                     .late(gone)
             })

@@ -58,7 +58,7 @@ fn token(grace: Duration) -> Case {
         .at(s(300), set_address(1, &["10.6.0.1"]));
     let case = Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(300), |node| node.ips().any(|ip| ip == "10.6.0.1"));
-        Verdict::of(shown.is_some_and(|at| at.since_start() < s(300) + T_STATUS + T_INIT), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() < s(300) + T_STATUS + T_INIT), || {
             format!(
                 "the node shows the new address {shown}; its machine has had it since 300 s, so this is too late",
                 shown = when(shown)
@@ -83,7 +83,7 @@ fn token_while_down() -> Case {
 /// Fails if the provider process ended more than once.
 fn one_start(run: &Run) -> Verdict {
     let n = run.exits.len();
-    Verdict::of(n <= 1, || {
+    Verdict::pass_if(n <= 1, || {
         format!("the provider process ended {n} times; at most 1 is allowed, at the end of the run")
     })
 }
@@ -102,7 +102,7 @@ fn one_session() -> Case {
     Case::new(scenario, |run| {
         run.initializes(&names(30), s(0), T_INIT).and(|| {
             let n = logins(run, "Login").len();
-            Verdict::of(n >= 9, || format!("only {n} logins, at least 9 are needed: the provider did not renew the sessions that ended"))
+            Verdict::pass_if(n >= 9, || format!("only {n} logins, at least 9 are needed: the provider did not renew the sessions that ended"))
         })
     })
 }
@@ -132,7 +132,7 @@ fn idle() -> Case {
     Case::new(scenario, move |run| {
         let n = logins(run, "Login").len();
         run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
-            Verdict::of(n <= 2, || {
+            Verdict::pass_if(n <= 2, || {
                 format!("{n} logins in two hours without a node; at most 2 are allowed")
             })
         })
@@ -148,13 +148,15 @@ fn expiring() -> Case {
     Case::new(scenario, |run| {
         let n = logins(run, "cis.session.create").len();
         // Allows a login for each periodic refresh of the tags.
-        Verdict::of(n <= 14, || format!("{n} vAPI logins in two hours; at most 14 are allowed"))
-            .and(|| {
-                let soap = logins(run, "Login").len();
-                Verdict::of(soap <= 2, || {
-                    format!("{soap} SOAP logins in two hours; at most 2 are allowed")
-                })
+        Verdict::pass_if(n <= 14, || {
+            format!("{n} vAPI logins in two hours; at most 14 are allowed")
+        })
+        .and(|| {
+            let soap = logins(run, "Login").len();
+            Verdict::pass_if(soap <= 2, || {
+                format!("{soap} SOAP logins in two hours; at most 2 are allowed")
             })
+        })
     })
     .canary(Canary::Gone(10), s(2 * 3600))
     .named("short idle timeout")
@@ -175,11 +177,11 @@ fn single_flight() -> Case {
             .collect();
         calls.sort();
         let overlap = calls.windows(2).find(|pair| pair[1].0 < pair[0].1);
-        Verdict::of(overlap.is_none(), || {
+        Verdict::pass_if(overlap.is_none(), || {
             format!("two logins overlap; begin and end of each: {overlap:?}")
         })
         .and(|| {
-            Verdict::of(calls.len() == 3, || {
+            Verdict::pass_if(calls.len() == 3, || {
                 format!("{} logins; exactly 3 are needed, one per session", calls.len())
             })
         })
@@ -198,7 +200,7 @@ fn logout(at: Duration) -> Case {
                 ));
             }
         }
-        Verdict::of(run.exits == [Exit::Stopped], || {
+        Verdict::pass_if(run.exits == [Exit::Stopped], || {
             format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits)
         })
     })
@@ -214,7 +216,7 @@ fn hundred_expiries() -> Case {
     }
     Case::new(scenario, |run| {
         let n = logins(run, "Login").len();
-        Verdict::of(n >= 60, || {
+        Verdict::pass_if(n >= 60, || {
             format!(
                 "only {n} logins, at least 60 are needed: the provider did not renew the sessions that ended"
             )
@@ -232,7 +234,7 @@ fn tags_alone() -> Case {
     Case::new(scenario, move |run| {
         run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
             let zone = run.when_after("newcomer", joins, |node| node.labels[0].is_some());
-            Verdict::of(zone.is_some(), || "the new node never got its zone label".to_owned())
+            Verdict::pass_if(zone.is_some(), || "the new node never got its zone label".to_owned())
         })
     })
     .named("the session of the tags alone ends")
@@ -274,7 +276,7 @@ fn full_table() -> Case {
         patient(&refused)
             .and(|| {
                 let bound = room + longest_gap(&refused);
-                Verdict::of(accepted.is_some_and(|at| at <= bound), || {
+                Verdict::pass_if(accepted.is_some_and(|at| at <= bound), || {
                     format!(
                         "vCenter has room for sessions again, but the first login came {accepted}, not by {bound:?}", accepted = when(accepted)
                     )
@@ -282,7 +284,7 @@ fn full_table() -> Case {
                 })
             })
             .and(|| {
-                Verdict::of(
+                Verdict::pass_if(
                     shown.is_some_and(|at| at.since_start() < s(610) + T_STATUS * 2),
                     || {
                         format!("vCenter has room for sessions again, but the node shows its new address {shown}", shown = when(shown))
@@ -305,7 +307,7 @@ fn patient(times: &[Duration]) -> Verdict {
     let gaps: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let limit = longest_gap(times) / 2;
     let hasty = gaps.windows(2).find(|pair| pair[1] < pair[0].mul_f64(1.5) && pair[1] < limit);
-    Verdict::of(hasty.is_none(), || {
+    Verdict::pass_if(hasty.is_none(), || {
         format!("the gaps between login attempts have to grow; they are {gaps:?}")
     })
 }
@@ -316,7 +318,7 @@ fn wrong_password() -> Case {
     let rotate = Command::RotatePassword { vcenter: None, user, password: Password::new(new) };
     let repaired = s(1800);
     let scenario = world(5, repaired)
-        .with(|it| it.secret = Some(secret.to_owned()))
+        .with_provider(|it| it.secret = Some(secret.to_owned()))
         .at(SETTLED, rotate)
         .at(s(70), Backend::VCenter.disconnect())
         .at(repaired, Act::Secret { name: secret.to_owned(), password: new.to_owned() });
@@ -329,8 +331,8 @@ fn wrong_password() -> Case {
                 .count()
         };
         let soon = refused(s(0), s(370));
-        Verdict::of(soon > 0, || "vCenter refused no login".to_owned()).and(|| {
-            Verdict::of(soon <= 3, || {
+        Verdict::pass_if(soon > 0, || "vCenter refused no login".to_owned()).and(|| {
+            Verdict::pass_if(soon <= 3, || {
                 format!(
                     "{soon} refused logins within five minutes of the first; at most 3 are allowed"
                 )
@@ -367,7 +369,7 @@ fn rotated_late() -> Case {
     // password must end this pause.
     let known = s(180);
     let scenario = world(3, s(500))
-        .with(|it| it.secret = Some(secret.to_owned()))
+        .with_provider(|it| it.secret = Some(secret.to_owned()))
         .at(s(100), rotate)
         .at(s(101), Backend::VCenter.disconnect())
         .at(known, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
@@ -376,7 +378,7 @@ fn rotated_late() -> Case {
         let rejected = logins(run, "Login").len();
         // Allows a provider that reads the Secret as rarely as once a minute.
         run.initializes(&["newcomer".to_owned()], known + s(60), s(70)).and(|| {
-            Verdict::of(rejected > 2, || {
+            Verdict::pass_if(rejected > 2, || {
                 "vCenter rejected no login before the Secret had the new password".to_owned()
             })
         })
@@ -397,7 +399,7 @@ fn rotated_early() -> Case {
     let new = "a new password";
     let (told, valid) = (s(125), s(140));
     let scenario = world(3, s(400))
-        .with(|it| it.secret = Some(secret.to_owned()))
+        .with_provider(|it| it.secret = Some(secret.to_owned()))
         .at(s(100), password("not yet told to anybody"))
         .at(s(101), Backend::VCenter.disconnect())
         .at(told, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
@@ -430,7 +432,7 @@ fn rotation(overlap: bool) -> Case {
     };
     let (first, second) = if overlap { (s(100), s(400)) } else { (s(400), s(100)) };
     let scenario = world(5, s(1800))
-        .with(|it| it.secret = Some(secret.to_owned()))
+        .with_provider(|it| it.secret = Some(secret.to_owned()))
         .at(first, rotate)
         .at(second, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
         .at(s(401), Backend::VCenter.disconnect())
@@ -442,17 +444,17 @@ fn rotation(overlap: bool) -> Case {
             let meanwhile = |call: &&Record| (s(100)..s(1000)).contains(&call.t.since_start());
             written.extend(run.writes_on(&name).filter(meanwhile).map(ToString::to_string));
         }
-        Verdict::of(shown.is_some_and(|at| at.since_start() < s(1000) + T_STATUS), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() < s(1000) + T_STATUS), || {
             format!("the machine got a new address at 1000 s, after the rotation; its node shows it {shown}", shown = when(shown)).at(shown)
         })
         .and(|| {
-            Verdict::of(written.is_empty(), || {
+            Verdict::pass_if(written.is_empty(), || {
                 format!("the rotation gives no reason to write Nodes, but the provider wrote: {}", written.join("; "))
             })
         })
         .and(|| {
             // Allows one end of the process, which the lab causes at the end of the run.
-            Verdict::of(run.exits == [Exit::Stopped], || format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits))
+            Verdict::pass_if(run.exits == [Exit::Stopped], || format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits))
         })
         .and(|| run.initializes(&names(5), s(0), T_INIT))
     })

@@ -54,7 +54,7 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
         let silent = cut + s(1) + vanishing(backend) + GRACE;
         let gone = run.deleted(&name(2)).map(|at| at.since_start());
         run.initializes(&["late".to_owned()], registered.max(healed), bound).and(|| {
-            Verdict::of(gone.is_some_and(|at| at <= silent.max(healed) + bound), || {
+            Verdict::pass_if(gone.is_some_and(|at| at <= silent.max(healed) + bound), || {
                 format!("the Node of the machine that was deleted while the watches failed was deleted {gone}, which is too late", gone = when(gone))
                     .late(gone)
             })
@@ -71,7 +71,7 @@ fn interrupted(backend: Backend, next: Option<u16>) -> Case {
 fn settled() -> Case {
     let end = SETTLED + T_STATUS * 2;
     let scenario = world(10, end)
-        .with(|it| it.leader_election = true)
+        .with_provider(|it| it.leader_election = true)
         .at(SETTLED, Act::Phase("settled".into()))
         .at(end, Act::Phase("after".into()));
     let case = Case::new(scenario, |run| {
@@ -80,7 +80,7 @@ fn settled() -> Case {
                 .filter(|call| call.is_cluster_call() && call.class == Some(Class::Write))
         };
         let other = writes().find(|call| !call.op.contains("leases"));
-        Verdict::of(other.is_none(), || {
+        Verdict::pass_if(other.is_none(), || {
             format!("nothing changed, but the provider wrote: {}", text_of(other))
         })
         .and(|| match writes().count() {
@@ -126,11 +126,11 @@ fn stopped(slow: bool) -> Case {
                 && call.t.since_start() < stop
                 && call.ended.as_ref().is_none_or(|it| it.status.is_none())
         });
-        Verdict::of(run.exits == [Exit::Stopped], || {
+        Verdict::pass_if(run.exits == [Exit::Stopped], || {
             format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits)
         })
         .and(|| {
-            Verdict::of(end.is_some_and(|at| at <= stop + s(30)), || {
+            Verdict::pass_if(end.is_some_and(|at| at <= stop + s(30)), || {
                 format!(
                     "the process was asked to stop {stop}, but ended {end}; 30 s are allowed",
                     stop = when(stop),
@@ -140,7 +140,7 @@ fn stopped(slow: bool) -> Case {
             })
         })
         .and(|| {
-            Verdict::of(late.is_none(), || {
+            Verdict::pass_if(late.is_none(), || {
                 format!(
                     "the provider wrote more than 5 s after it was asked to stop: {}",
                     text_of(late)
@@ -148,7 +148,7 @@ fn stopped(slow: bool) -> Case {
             })
         })
         .and(|| {
-            Verdict::of(cut.is_none(), || {
+            Verdict::pass_if(cut.is_none(), || {
                 format!(
                     "the provider ended without waiting for the answer to a write: {}",
                     text_of(cut)
@@ -167,7 +167,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
     let (step, end) = (SETTLED, s(400));
     let window = s(60);
     let scenario = world(12, end)
-        .with(|it| it.leader_election = true)
+        .with_provider(|it| it.leader_election = true)
         .at(step, Act::StepClocks(seconds))
         .at(s(150), Command::DeleteMachine(machine(2)))
         .at(s(150), create_joining_machine("late", None))
@@ -187,7 +187,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         let gone = run.deleted(&name(2)).map(|at| at.since_start());
         let bound = s(150) + vanishing(backend) + GRACE + T_LIFE;
         let shown = run.when_after(&name(1), s(220), |it| it.ips().any(|ip| ip == "10.6.0.1"));
-        Verdict::of(lost.is_none() && other.is_none(), || {
+        Verdict::pass_if(lost.is_none() && other.is_none(), || {
             format!("after the step of the clock the leader must keep its lease and its process must not end; other holder of the lease: {other:?}, end of a process: {lost:?}")
         })
         .and(|| match unmoved(run, step, seconds) {
@@ -195,12 +195,12 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
             None => Verdict::Pass,
         })
         .and(|| {
-            Verdict::of(storm <= allowed, || {
+            Verdict::pass_if(storm <= allowed, || {
                 format!("{storm} calls in the minute after the step of the clock; at most {allowed} are allowed")
             })
         })
         .and(|| {
-            Verdict::of(gone.is_some_and(|at| at <= bound), || {
+            Verdict::pass_if(gone.is_some_and(|at| at <= bound), || {
                 format!("the Node of the deleted machine was deleted {gone}; the limit is {bound:?}", gone = when(gone))
                     .late(gone)
             })
@@ -210,7 +210,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
             run.initializes(&["late".to_owned()], at, T_INIT)
         })
         .and(|| {
-            Verdict::of(shown.is_some_and(|at| at.since_start() < s(220) + T_STATUS), || {
+            Verdict::pass_if(shown.is_some_and(|at| at.since_start() < s(220) + T_STATUS), || {
                 format!("the node shows the new address {shown}; the limit is an address period", shown = when(shown)).late(shown)
             })
         })

@@ -25,7 +25,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 let deleted = run.deleted(&name(1));
                 run.was_not_ready(&name(1))
                     .and(|| {
-                        Verdict::of(
+                        Verdict::pass_if(
                             deleted.is_some_and(|at| {
                                 at.since_start()
                                     <= SETTLED + vanishing(run.backend()) + GRACE + T_LIFE
@@ -45,7 +45,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                         let told = run.events().into_iter().any(|it| {
                             it.reason == "DeletingNode" && it.object == name(1) && it.uid == uid
                         });
-                        Verdict::of(told, || {
+                        Verdict::pass_if(told, || {
                             "no event DeletingNode is about the Node, by name and uid".to_owned()
                         })
                     })
@@ -90,7 +90,7 @@ fn without_condition(backend: Backend) -> Case {
         run.initializes(&["early".to_owned()], s(40), T_INIT).and(|| {
             let bound = SETTLED + vanishing(backend) + T_LIFE;
             let holds = deleted.is_some_and(|at| (SETTLED..=bound).contains(&at.since_start()));
-            Verdict::of(holds, || {
+            Verdict::pass_if(holds, || {
                 format!(
                     "the Node was deleted {deleted}; it has to be between {SETTLED:?} and {bound:?}", deleted = when(deleted)
                 )
@@ -115,7 +115,7 @@ fn ready_without_machine() -> Case {
         let missed = run.when(&name(1), |node| !node.is_ready());
         let deleted = run.deleted(&name(1));
         let early = deleted.is_some_and(|at| missed.is_none_or(|missed| at < missed));
-        Verdict::of(!early, || {
+        Verdict::pass_if(!early, || {
             format!(
                 "the Node was deleted {deleted}, before it was NotReady {missed}",
                 deleted = when(deleted),
@@ -124,7 +124,7 @@ fn ready_without_machine() -> Case {
             .at(deleted)
         })
         .and(|| {
-            Verdict::of(asked == 0, || {
+            Verdict::pass_if(asked == 0, || {
                 format!("{asked} calls to the backend while all nodes were Ready; 0 are allowed")
             })
         })
@@ -141,7 +141,9 @@ fn never_matched(backend: Backend) -> Case {
     let scenario = match backend {
         Backend::VCenter => scenario,
         // The provider starts after VM Operator has removed the object.
-        Backend::Supervisor => scenario.with(|it| it.start = false).at(s(20), Act::StartAll),
+        Backend::Supervisor => {
+            scenario.with_provider(|it| it.start = false).at(s(20), Act::StartAll)
+        }
     };
     let judge = move |run: &Run| {
         let given = run.when(&name(1), |node| node.provider_id.is_some());
@@ -156,7 +158,7 @@ fn never_matched(backend: Backend) -> Case {
         }
         run.was_not_ready(&name(1)).and(|| {
             let is_there = run.node(&name(1)).is_some();
-            Verdict::of(is_there == backend.is_vcenter(), || match is_there {
+            Verdict::pass_if(is_there == backend.is_vcenter(), || match is_there {
                 true => {
                     "the provider did not delete the Node although no VirtualMachine has its name"
                         .to_owned()
@@ -196,14 +198,14 @@ fn errors(backend: Backend) -> Vec<Case> {
         cases.push(
             Case::new(scenario, |run| {
                 let early = run.deleted(&name(4));
-                Verdict::of(early.is_none_or(|at| at.since_start() >= s(500)), || {
+                Verdict::pass_if(early.is_none_or(|at| at.since_start() >= s(500)), || {
                     format!("a Node was deleted {early}, while every call to the backend failed", early = when(early)).at(early)
                 })
                 .and(|| {
                     let left = run.nodes();
                     let mut wanted = names(12);
                     wanted.retain(|it| *it != name(4));
-                    Verdict::of(left == wanted, || format!("exactly the Node of the deleted machine has to go; Nodes at the end: {left:?}"))
+                    Verdict::pass_if(left == wanted, || format!("exactly the Node of the deleted machine has to go; Nodes at the end: {left:?}"))
                 })
             })
             .named(case),
@@ -222,7 +224,7 @@ fn deletion_fails() -> Case {
         let told = run.events().into_iter().any(|it| {
             it.kind == "Warning" && it.reason == "DeletingNodeFailed" && it.object == name(1)
         });
-        Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
+        Verdict::pass_if(deleted.is_some_and(|at| at.since_start() <= bound), || {
             format!(
                 "the Node was deleted {deleted}, too late after two refused deletions",
                 deleted = when(deleted)
@@ -230,7 +232,9 @@ fn deletion_fails() -> Case {
             .late(deleted)
         })
         .and(|| {
-            Verdict::of(told, || "no Warning event DeletingNodeFailed is about the Node".to_owned())
+            Verdict::pass_if(told, || {
+                "no Warning event DeletingNodeFailed is about the Node".to_owned()
+            })
         })
     })
 }
@@ -244,7 +248,7 @@ fn foreign_not_found() -> Case {
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(1));
         let bound = SETTLED + GRACE + T_LIFE + T_MONITOR * 2;
-        Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
+        Verdict::pass_if(deleted.is_some_and(|at| at.since_start() <= bound), || {
             format!("the Node was deleted {deleted}, too late after one deletion that did not reach the API server", deleted = when(deleted)).late(deleted)
         })
     })
@@ -272,7 +276,7 @@ fn comes_back_after_a_failed_deletion(
         .at(back + s(1), Act::RemoveRules);
     Case::new(scenario, |run| {
         run.was_not_ready(&name(1)).and(|| {
-            Verdict::of(run.node(&name(1)).is_some(), || {
+            Verdict::pass_if(run.node(&name(1)).is_some(), || {
                 "the provider deleted the Node with an old proof, although its machine exists again"
                     .to_owned()
             })
@@ -319,7 +323,7 @@ fn replaced_meanwhile(backend: Backend) -> Case {
         let survives = run
             .node_object(&name(1))
             .is_some_and(|node| node["metadata"]["labels"]["example.com/generation"] == "second");
-        Verdict::of(survives, || {
+        Verdict::pass_if(survives, || {
             "the provider deleted the new Node instead of its predecessor".to_owned()
         })
     })
@@ -347,9 +351,12 @@ fn hung_query(backend: Backend) -> Case {
         .at(s(101), Act::Start(0));
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(2));
-        Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(101) + T_LIFE + s(60)), || {
-            format!("the Node of the deleted machine was deleted {deleted}; a hanging search delayed it", deleted = when(deleted)).at(deleted)
-        })
+        Verdict::pass_if(
+            deleted.is_some_and(|at| at.since_start() <= s(101) + T_LIFE + s(60)),
+            || {
+                format!("the Node of the deleted machine was deleted {deleted}; a hanging search delayed it", deleted = when(deleted)).at(deleted)
+            },
+        )
     })
 }
 
@@ -370,7 +377,7 @@ fn hung_read() -> Case {
         let deleted = run.deleted(&name(2));
         let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
         run.supports_missing_list(works).and(|| {
-            Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
+            Verdict::pass_if(deleted.is_some_and(|at| at.since_start() <= bound), || {
                 format!("the Node of the deleted machine was deleted {deleted}; a hanging read delayed it", deleted = when(deleted)).at(deleted)
             })
         })
@@ -398,7 +405,7 @@ fn many_reads() -> Case {
         let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
         let is_in_time = deleted.is_some_and(|at| at.since_start() <= bound);
         run.supports_missing_list(works).and(|| {
-            Verdict::of(is_in_time, || {
+            Verdict::pass_if(is_in_time, || {
                 format!("the Node of the deleted machine was deleted {deleted}; reads for 150 other nodes delayed it", deleted = when(deleted)).at(deleted)
             })
         })

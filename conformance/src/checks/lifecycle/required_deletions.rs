@@ -80,29 +80,29 @@ fn mass_vanish() -> Case {
         let first = times.iter().min().copied();
         let gone = names(12);
         let held = gone.iter().any(|gone| has_held_event(run, gone));
-        Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
+        Verdict::pass_if(first.is_some_and(|first| first >= not_ready + s(30)), || {
             format!("the first of twelve nodes was deleted {first}; the earliest allowed time is 30 s after they were NotReady {not_ready}", first = when(first), not_ready = when(not_ready))
                 .at(first)
         })
         .and(|| {
-            Verdict::of(held, || format!("no Warning event {HELD} is about a Node whose deletion is held back"))
+            Verdict::pass_if(held, || format!("no Warning event {HELD} is about a Node whose deletion is held back"))
         })
         .and(|| {
             let held = run.scrapes.iter().find(|it| it.at.since_start() == not_ready + s(20));
             let held = held.map(|it| sum(&it.samples(), "vsphere_nodes_held", &[]));
-            Verdict::of(held.is_some_and(|n| n >= 1.0), || {
+            Verdict::pass_if(held.is_some_and(|n| n >= 1.0), || {
                 format!("the deletions of twelve Nodes are held back, but vsphere_nodes_held is {held:?}")
             })
         })
         .and(|| {
             let counted = run.metric("vsphere_node_deletions_held_total");
-            Verdict::of(counted.is_some_and(|n| n >= 1.0), || {
+            Verdict::pass_if(counted.is_some_and(|n| n >= 1.0), || {
                 format!("vsphere_node_deletions_held_total is {counted:?}; it has to be at least 1")
             })
         })
         .and(|| {
             let left = run.nodes().len();
-            Verdict::of(left == 8, || format!("{left} Nodes are left at the end, but 8 machines exist"))
+            Verdict::pass_if(left == 8, || format!("{left} Nodes are left at the end, but 8 machines exist"))
         })
     })
     .paced(Pace::Virtual("the case reads a metric of our provider"))
@@ -130,9 +130,9 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
         let many_are_gone = names(many).iter().all(|name| run.deleted(name).is_some());
         let gone = run.deleted(&name(last)).map(|at| at.since_start());
         let bound = later + vanishing(backend) + GRACE + T_LIFE;
-        Verdict::of(many_are_gone, || format!("{many} machines are gone, but not all of their Nodes were deleted; Nodes left: {:?}", run.nodes()))
+        Verdict::pass_if(many_are_gone, || format!("{many} machines are gone, but not all of their Nodes were deleted; Nodes left: {:?}", run.nodes()))
             .and(|| {
-                Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
+                Verdict::pass_if(gone.is_some_and(|gone| gone <= bound), || {
                     format!("the Node of the machine that was deleted last was deleted {gone}; the limit is {bound:?}", gone = when(gone))
                         .late(gone)
                 })
@@ -157,7 +157,7 @@ fn gone_after_deletions_by_hand(backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let gone = run.deleted(&name(last)).map(|at| at.since_start());
         let bound = later + vanishing(backend) + GRACE + T_LIFE;
-        Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
+        Verdict::pass_if(gone.is_some_and(|gone| gone <= bound), || {
             format!("the Node of the machine that was deleted last was deleted {gone}; the limit is {bound:?}", gone = when(gone)).late(gone)
         })
     })
@@ -196,18 +196,18 @@ fn mass_vanish_of_ready(backend: Backend) -> Case {
                 _ => Verdict::inconclusive(format!("the other nodes were not ready {others}; the case needs this after {first:?}", others = when(others))),
             })
             .and(|| {
-                Verdict::of(deleted.is_some_and(|at| at.since_start() >= first), || {
+                Verdict::pass_if(deleted.is_some_and(|at| at.since_start() >= first), || {
                     format!("the Node was deleted {deleted}; it has to be held until {first:?}, because eleven other machines vanished with its own", deleted = when(deleted))
                         .at(deleted)
                 })
             })
             .and(|| {
                 let is_told = has_held_event(run, &name(1));
-                Verdict::of(is_told, || format!("no Warning event {HELD} is about the Node"))
+                Verdict::pass_if(is_told, || format!("no Warning event {HELD} is about the Node"))
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 8, || format!("{left} Nodes are left at the end, but 8 machines exist"))
+                Verdict::pass_if(left == 8, || format!("{left} Nodes are left at the end, but 8 machines exist"))
             })
     };
     Case::new(scenario, judge)
@@ -334,7 +334,7 @@ fn gone_while_hidden() -> Case {
         // see.
         let bound = seen_again + s(60);
         run.was_not_ready(&gone).and(|| {
-            Verdict::of(deleted.is_some_and(|at| at >= seen_again && at <= bound), || {
+            Verdict::pass_if(deleted.is_some_and(|at| at >= seen_again && at <= bound), || {
                 format!(
                     "since {seen_again:?} the provider can see that the machine is gone; its Node was deleted {deleted}, not within a minute after that", deleted = when(deleted)
                 )
@@ -353,7 +353,7 @@ fn gone_unseen() -> Case {
     let annotations =
         json!({"vsphere.cloud-provider/machine-gone": format!("vsphere://{KNOWN_UUID}")});
     let scenario = known_uuid(Backend::VCenter, world(20, s(400)), 1)
-        .with(|it| it.start = false)
+        .with_provider(|it| it.start = false)
         .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
         .at(s(10), Command::DeleteMachine(machine(1)))
         .at(s(20), Act::StartAll)
@@ -362,7 +362,7 @@ fn gone_unseen() -> Case {
         let deleted = run.deleted(&name(1)).map(|at| at.since_start());
         run.was_not_ready(&name(1))
             .and(|| {
-                Verdict::of(deleted.is_some_and(|at| at <= bound), || {
+                Verdict::pass_if(deleted.is_some_and(|at| at <= bound), || {
                     let (confirmed, end) = (when(confirmed), when(deleted));
                     format!("a person confirmed {confirmed} that the machine is gone, so its Node must be deleted by {bound:?}; it was deleted {end}")
                         .at(deleted)
@@ -370,7 +370,7 @@ fn gone_unseen() -> Case {
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 19, || format!("{left} Nodes are left at the end, but 19 machines exist"))
+                Verdict::pass_if(left == 19, || format!("{left} Nodes are left at the end, but 19 machines exist"))
             })
     })
     .paced(Pace::Virtual("only our provider reads the annotation"))
@@ -395,13 +395,13 @@ fn really_gone(scenario: Scenario, backend: Backend) -> Case {
             .and(|| {
                 let is_in_time =
                     deleted.is_some_and(|at| at.since_start() <= since + T_MONITOR * 2);
-                Verdict::of(is_in_time, || {
+                Verdict::pass_if(is_in_time, || {
                     format!("the Node was deleted {deleted}; it has been NotReady since {since:?}, and two monitor periods are allowed", deleted = when(deleted))
                         .at(deleted)
                 })
             })
             .and(|| {
-                Verdict::of(run.nodes().len() == 19, || {
+                Verdict::pass_if(run.nodes().len() == 19, || {
                     format!("{} Nodes are left at the end, but 19 machines exist", run.nodes().len())
                 })
             })
@@ -419,7 +419,7 @@ pub(in crate::checks) fn cheap_deletion(backend: Backend) -> Case {
         });
         let n_calls = u64::try_from(calls.count()).unwrap_or(u64::MAX);
         let is_gone = run.deleted(&name(GONE)).is_some();
-        Verdict::of(n_calls <= allowed, || {
+        Verdict::pass_if(n_calls <= allowed, || {
             format!("{n_calls} calls for one deleted machine; at most {allowed} are allowed")
         })
         // A provider that never deletes the node needs no calls.
@@ -432,11 +432,11 @@ pub(in crate::checks) fn cheap_deletion(backend: Backend) -> Case {
 
 fn deletion_forbidden() -> Case {
     let scenario = world(12, s(400))
-        .with(|it| it.skip_deletion = true)
+        .with_provider(|it| it.skip_deletion = true)
         .at(SETTLED, Command::DeleteMachine(machine(2)))
         .at(s(200), Act::Phase("long gone".into()));
     // The twin is the same scenario with deletions permitted.
-    let twin = scenario.clone().with(|it| it.skip_deletion = false);
+    let twin = scenario.clone().with_provider(|it| it.skip_deletion = false);
     Case::new(scenario, move |run| {
         let kept = name(2);
         let otherwise = crate::lab::run(&twin, &run.stage).deleted(&kept);
@@ -454,12 +454,12 @@ fn deletion_forbidden() -> Case {
             .filter(|call| call.is_cluster_call() && call.class == Some(sim::Class::Write))
             .count();
         run.was_not_ready(&kept)
-            .and(|| Verdict::of(run.node(&kept).is_some(), || "the provider deleted the Node although SKIP_NODE_DELETION is set".to_owned()))
-            .and(|| Verdict::of(deletions == 0, || format!("the provider tried to delete Nodes {deletions} times although SKIP_NODE_DELETION is set")))
+            .and(|| Verdict::pass_if(run.node(&kept).is_some(), || "the provider deleted the Node although SKIP_NODE_DELETION is set".to_owned()))
+            .and(|| Verdict::pass_if(deletions == 0, || format!("the provider tried to delete Nodes {deletions} times although SKIP_NODE_DELETION is set")))
             .and(|| {
-                Verdict::of(!told, || "an event announces a deletion although SKIP_NODE_DELETION is set".to_owned())
+                Verdict::pass_if(!told, || "an event announces a deletion although SKIP_NODE_DELETION is set".to_owned())
             })
-            .and(|| Verdict::of(writes == 0, || format!("{writes} writes to the cluster long after the deletion of the machine; 0 are allowed")))
+            .and(|| Verdict::pass_if(writes == 0, || format!("{writes} writes to the cluster long after the deletion of the machine; 0 are allowed")))
     })
     // The provider must still mark other nodes.
     .canary(Canary::Off(3), s(100))
@@ -482,16 +482,16 @@ fn event() -> Case {
             .calls()
             .find(|call| call.op == "create events" && call.req.detail.contains("DeletingNode"));
         let lag = if run.hosted { RECORDER } else { Duration::ZERO };
-        Verdict::of(events.len() == 1 && events[0].kind == "Normal", || {
+        Verdict::pass_if(events.len() == 1 && events[0].kind == "Normal", || {
             format!("exactly one Normal event DeletingNode has to be about the Node, not {events:?}")
         })
         .and(|| {
-            Verdict::of(events[0].message.contains(&gone), || {
+            Verdict::pass_if(events[0].message.contains(&gone), || {
                 format!("the message of the event DeletingNode does not name the Node: {}", events[0].message)
             })
         })
         .and(|| {
-            Verdict::of(call.is_some_and(|call| call.t <= deleted + lag), || {
+            Verdict::pass_if(call.is_some_and(|call| call.t <= deleted + lag), || {
                 let came = call.map(|call| call.t);
                 format!(
                     "the Node was deleted {deleted}, and its event came {came}; at most {lag:?} later is allowed", deleted = when(deleted), came = when(came)

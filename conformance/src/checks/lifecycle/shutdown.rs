@@ -39,7 +39,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                             it["effect"] == "NoSchedule"
                                 && it["value"].as_str().unwrap_or_default().is_empty()
                         });
-                        Verdict::of(ok, || format!("the shutdown taint needs the effect NoSchedule and no value, but is {taint:?}"))
+                        Verdict::pass_if(ok, || format!("the shutdown taint needs the effect NoSchedule and no value, but is {taint:?}"))
                     })
                 }),
                 conflicts(),
@@ -60,7 +60,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 |run| {
                     let deleted = run.deleted(&name(1));
                     had_taint(run, 1).and(|| {
-                    Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(200) + T_LIFE), || {
+                    Verdict::pass_if(deleted.is_some_and(|at| at.since_start() <= s(200) + T_LIFE), || {
                         format!("the Node was deleted {deleted}, too late after the deletion of its machine at 200 s", deleted = when(deleted)).late(deleted)
                     })
                 })
@@ -80,7 +80,7 @@ fn suspended(backend: Backend) -> Case {
             let judge = |run: &Run| {
                 let marked = run.when(&name(1), |node| node.shutdown);
                 run.was_not_ready(&name(1)).and(|| {
-                    Verdict::of(marked.is_none(), || {
+                    Verdict::pass_if(marked.is_none(), || {
                         format!(
                             "a node with a suspended machine got the shutdown taint {marked}",
                             marked = when(marked)
@@ -97,7 +97,11 @@ fn suspended(backend: Backend) -> Case {
 fn power_unreadable(backend: Backend) -> Vec<Case> {
     match backend {
         Backend::VCenter => {
-            vec![unreadable(Since::Watching), unreadable(Since::Starting), stays()]
+            vec![
+                unreadable(UnreadableFrom::Watching),
+                unreadable(UnreadableFrom::Starting),
+                stays(),
+            ]
         }
         Backend::Supervisor => [500, 503, 401, 403, 404].map(marked_while_failing).into(),
     }
@@ -126,7 +130,7 @@ fn marked_while_failing(code: u16) -> Case {
         had_taint(run, 1)
             .and(|| run.was_not_ready(&name(2)))
             .and(|| {
-                Verdict::of(lost.is_none(), || {
+                Verdict::pass_if(lost.is_none(), || {
                     format!(
                         "a node lost its shutdown taint {lost}, while all reads of machines failed",
                         lost = when(lost)
@@ -135,7 +139,7 @@ fn marked_while_failing(code: u16) -> Case {
                 })
             })
             .and(|| {
-                Verdict::of(marked.is_none(), || {
+                Verdict::pass_if(marked.is_none(), || {
                     format!(
                         "a node whose machine runs got the shutdown taint {marked}",
                         marked = when(marked)
@@ -154,7 +158,7 @@ fn ready_and_off() -> Case {
         let marked = run.when(&name(1), |node| node.shutdown);
         let missed = run.when(&name(1), |node| !node.is_ready());
         let early = marked.is_some_and(|at| missed.is_none_or(|missed| at < missed));
-        Verdict::of(!early, || {
+        Verdict::pass_if(!early, || {
             format!(
                 "the node got the shutdown taint {marked}, before it was NotReady {missed}",
                 marked = when(marked),
@@ -172,7 +176,7 @@ fn got_taint_in_time(run: &Run, n: u32) -> Verdict {
     let at = run.when(&name(n), |node| node.shutdown);
     run.was_not_ready(&name(n))
         .and(|| {
-            Verdict::of(at.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE), || {
+            Verdict::pass_if(at.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE), || {
                 format!(
                     "the node got the shutdown taint {at}; its machine has been off since {SETTLED:?}",
                     at = when(at)
@@ -181,7 +185,7 @@ fn got_taint_in_time(run: &Run, n: u32) -> Verdict {
             })
         })
         .and(|| {
-            Verdict::of(run.node(&name(n)).is_some(), || {
+            Verdict::pass_if(run.node(&name(n)).is_some(), || {
                 "the provider deleted the Node of a machine that exists".to_owned()
             })
         })
@@ -241,10 +245,10 @@ fn flapping(backend: Backend) -> Case {
             .count() as u64;
         // Allows one write per monitor period in the fifty seconds of the changes.
         let allowed = s(50).as_secs() / T_MONITOR.as_secs();
-        Verdict::of(writes <= allowed, || format!("{writes} writes of the node in ten monitor periods; at most one per period is allowed")).and(
+        Verdict::pass_if(writes <= allowed, || format!("{writes} writes of the node in ten monitor periods; at most one per period is allowed")).and(
             || {
                 let end = run.node(&name(1));
-                Verdict::of(end.is_some_and(|it| it.is_ready() && !it.shutdown), || {
+                Verdict::pass_if(end.is_some_and(|it| it.is_ready() && !it.shutdown), || {
                     "at the end the node is not Ready or has the shutdown taint, although its machine runs".to_owned()
                 })
             },
@@ -285,7 +289,7 @@ fn power_alone() -> Case {
     Case::new(scenario, |run| {
         got_taint_in_time(run, 1).and(|| {
             let node = run.node(&name(1));
-            Verdict::of(node.is_some_and(|it| it.shutdown && !it.is_ready()), || {
+            Verdict::pass_if(node.is_some_and(|it| it.shutdown && !it.is_ready()), || {
                 "the provider removed the shutdown taint before the node was Ready".to_owned()
             })
         })
@@ -294,7 +298,7 @@ fn power_alone() -> Case {
 
 /// Start of the time in which a provider cannot read power states.
 #[derive(Clone, Copy)]
-enum Since {
+enum UnreadableFrom {
     /// The provider has read the states before.
     Watching,
     /// The provider has just started and has never read them.
@@ -311,7 +315,7 @@ fn no_power() -> Rule {
 /// Creates a case in which power states are unreadable while one machine is off, one runs without a
 /// kubelet, and one is deleted. The provider must set no shutdown taint in this time. The deletion
 /// of the third Node proves that the provider could still read which machines exist.
-fn unreadable(since: Since) -> Case {
+fn unreadable(since: UnreadableFrom) -> Case {
     let (broken, healed) = (SETTLED + s(1), s(200));
     let mut scenario = world(12, s(400))
         .at(SETTLED, no_power())
@@ -319,7 +323,7 @@ fn unreadable(since: Since) -> Case {
         .at(broken, Command::StopKubelet(machine(2)))
         .at(broken, Command::DeleteMachine(machine(3)))
         .at(healed, Act::RemoveRules);
-    if let Since::Starting = since {
+    if let UnreadableFrom::Starting = since {
         scenario = scenario.at(broken, Act::Crash(0)).at(broken + s(1), Act::Start(0));
     }
     let case = Case::new(scenario, move |run| {
@@ -356,14 +360,14 @@ fn unreadable(since: Since) -> Case {
                 }
             })
             .and(|| {
-                Verdict::of(run.when(&name(2), |node| node.shutdown).is_none(), || {
+                Verdict::pass_if(run.when(&name(2), |node| node.shutdown).is_none(), || {
                     "a node whose machine runs got the shutdown taint".to_owned()
                 })
             })
     });
     case.named(match since {
-        Since::Watching => "known before",
-        Since::Starting => "after a restart",
+        UnreadableFrom::Watching => "known before",
+        UnreadableFrom::Starting => "after a restart",
     })
 }
 
@@ -384,14 +388,14 @@ fn stays() -> Case {
                 let lost = run.when_after(&node, broken, |node| !node.shutdown);
                 let end = run.node(&node);
                 let kept = lost.is_none() && end.is_some_and(|node| node.shutdown);
-                Verdict::of(kept, || {
+                Verdict::pass_if(kept, || {
                     format!("{node} lost the shutdown taint {lost}", lost = when(lost)).at(lost)
                 })
             })
             .and(|| {
                 let node = name(1);
                 let written = run.writes_on(&node).find(|call| call.t.since_start() > broken);
-                Verdict::of(written.is_none(), || {
+                Verdict::pass_if(written.is_none(), || {
                     format!(
                         "the provider wrote the node while the power state of its machine was unreadable: {}",
                         written.map(ToString::to_string).unwrap_or_default()
@@ -455,7 +459,7 @@ fn written_once() -> Case {
                 .filter(|call| call.t.since_start() > since + s(1))
                 .map(ToString::to_string)
                 .collect();
-            Verdict::of(later.is_empty(), || {
+            Verdict::pass_if(later.is_empty(), || {
                 format!(
                     "the provider wrote the node again although it has the shutdown taint: {}",
                     later.join("; ")
@@ -496,7 +500,7 @@ fn written_by_another() -> Case {
             .map(ToString::to_string)
             .collect();
         got_taint_in_time(run, 1).and(|| {
-            Verdict::of(later.is_empty(), || {
+            Verdict::pass_if(later.is_empty(), || {
                 format!(
                     "the provider wrote the node again although it has the shutdown taint: {}",
                     later.join("; ")
@@ -542,7 +546,7 @@ fn lost_update() -> Case {
         }
         let node = run.node(&name(1)).unwrap_or_default();
         let is_there = |n: usize| node.taints.contains(&foreign(n));
-        Verdict::of(node.shutdown && (0..FOREIGN.len()).all(is_there), || {
+        Verdict::pass_if(node.shutdown && (0..FOREIGN.len()).all(is_there), || {
             format!(
                 "the node needs the shutdown taint and all taints of other clients; at the end it has {:?}",
                 node.taints

@@ -52,7 +52,7 @@ fn added() -> Case {
     let labels = [NEW, OWN].map(|(key, value)| (key.to_owned(), value.to_owned()));
     let own = json!({"metadata": {"labels": {OWN.0: "by-hand"}}});
     let scenario = world(2, SETTLED)
-        .with(|it| it.node_labels = labels.to_vec())
+        .with_provider(|it| it.node_labels = labels.to_vec())
         .at(s(0), patch(&name(1), own));
     Case::new(scenario, |run| {
         let kept = values(run, &name(1), OWN.0).into_iter().filter(|it| !it.is_null());
@@ -62,12 +62,12 @@ fn added() -> Case {
                 let shown = [(1, NEW), (2, NEW), (2, OWN)]
                     .map(|(n, (key, value))| (key, value, last(run, &name(n), key)));
                 let missing = shown.iter().find(|(_, value, shown)| shown != value);
-                Verdict::of(missing.is_none(), || {
+                Verdict::pass_if(missing.is_none(), || {
                     format!("a node lacks a configured label; label, configured value and value on the node: {missing:?}")
                 })
             })
             .and(|| {
-                Verdict::of(kept == ["by-hand"], || {
+                Verdict::pass_if(kept == ["by-hand"], || {
                     format!("a label with the value by-hand has to keep it; its values were {kept:?}")
                 })
             })
@@ -81,7 +81,7 @@ fn reserved() -> Case {
         ["kubernetes.io/z", "k8s.io/z", "foo.kubernetes.io/z", "foo.bar.k8s.io/z"];
     const ALLOWED: [&str; 2] = ["mykubernetes.io/z", "myk8s.io/z"];
     let labels = RESERVED.iter().chain(&ALLOWED).map(|key| ((*key).to_owned(), "1".to_owned()));
-    let scenario = world(2, SETTLED).with(|it| it.node_labels = labels.collect());
+    let scenario = world(2, SETTLED).with_provider(|it| it.node_labels = labels.collect());
     Case::new(scenario, |run| {
         let taken = RESERVED.iter().find(|key| {
             names(2).iter().any(|node| values(run, node, key).iter().any(|it| !it.is_null()))
@@ -138,7 +138,7 @@ fn moved_zone(backend: Backend) -> Case {
             run.when_after(&name(1), SETTLED, |node| node.labels[0].as_deref() != Some("zone-a"));
         run.initializes(&names(3), s(0), T_INIT)
             .and(|| {
-                Verdict::of(other.is_none(), || {
+                Verdict::pass_if(other.is_none(), || {
                     format!(
                         "the zone of the initialized node node-0001 changed {other}",
                         other = when(other)
@@ -148,7 +148,7 @@ fn moved_zone(backend: Backend) -> Case {
             })
             .and(|| {
                 let in_time = shown.is_some_and(|at| at.since_start() <= SETTLED + T_STATUS * 2);
-                Verdict::of(in_time, || {
+                Verdict::pass_if(in_time, || {
                     format!(
                         "the node shows the new address {shown}; the limit is two address periods",
                         shown = when(shown)
@@ -214,7 +214,7 @@ fn replaced_host_name() -> Case {
                     "the provider does not report host names of guests".to_owned(),
                 );
             }
-            Verdict::of(shown == [[GUESTS]], || {
+            Verdict::pass_if(shown == [[GUESTS]], || {
                 format!("the node has to show the guest's host name {GUESTS}, but showed {shown:?}")
             })
         })
@@ -233,7 +233,7 @@ fn vanished_host_name() -> Case {
         let shown = host_names_of(run, &name(1));
         let is_kept = shown == [[GUESTS]] || shown == [[KUBELETS]];
         run.initializes(&names(2), s(0), T_INIT).and(|| {
-            Verdict::of(is_kept, || {
+            Verdict::pass_if(is_kept, || {
                 format!("the node has to keep one host name after the guest stopped to report its own, but showed {shown:?}")
             })
         })
@@ -245,12 +245,13 @@ fn vanished_host_name() -> Case {
 /// empty host name. The host name of the kubelet must stay.
 fn own_host_name() -> Case {
     let case = untold_host_name();
-    let scenario =
-        case.scenario.with(|it| it.flags = vec!["--supervisor-empty-hostname=false".to_owned()]);
+    let scenario = case
+        .scenario
+        .with_provider(|it| it.flags = vec!["--supervisor-empty-hostname=false".to_owned()]);
     Case::new(scenario, |run| {
         let shown = host_names_of(run, &name(1));
         run.initializes(&names(2), s(0), T_INIT).and(|| {
-            Verdict::of(shown == [[KUBELETS]], || {
+            Verdict::pass_if(shown == [[KUBELETS]], || {
                 format!(
                     "the node has to keep the kubelet's host name {KUBELETS}, but showed {shown:?}"
                 )
@@ -272,7 +273,7 @@ fn untold_host_name() -> Case {
         run.initializes(&names(2), s(0), T_INIT)
             .and(|| {
                 let is_one = shown == [[KUBELETS]] || shown == [[""]];
-                Verdict::of(is_one, || {
+                Verdict::pass_if(is_one, || {
                     format!("the node has to show the kubelet's host name {KUBELETS} or an empty one, but showed {shown:?}")
                 })
             })

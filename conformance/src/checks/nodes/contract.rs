@@ -63,14 +63,17 @@ fn new_address() -> Case {
         let shown = run.when_after(&name(1), s(100), |node| {
             node.ips().all(|ip| ip == "10.5.0.1") && node.ips().next().is_some()
         });
-        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT), || {
-            format!(
+        Verdict::pass_if(
+            shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT),
+            || {
+                format!(
                 "the node showed the new address, and no other, {shown}; the limit is {limit:?}",
                 shown = when(shown),
                 limit = s(100) + T_STATUS + T_INIT
             )
             .late(shown)
-        })
+            },
+        )
     })
 }
 
@@ -80,7 +83,7 @@ fn no_reported_address() -> Case {
         world(3, SETTLED + T_STATUS * 2 + s(30)).at(SETTLED, Command::ClearAddresses(machine(1))),
         |run| {
             let left = run.node(&name(1)).map(|node| node.ips().count()).unwrap_or(0);
-            Verdict::of(
+            Verdict::pass_if(
                 left > 0,
                 || "at the end the Node has no address or does not exist, although its machine runs",
             )
@@ -98,7 +101,7 @@ fn hidden_machine(backend: Backend) -> Case {
         |run| {
             let before = run.versions(&name(1));
             let settled = before.iter().filter(|(at, _)| at.since_start() > SETTLED).count();
-            Verdict::of(settled == 0, || {
+            Verdict::pass_if(settled == 0, || {
                 format!("the node changed {settled} times while its machine was hidden")
             })
         },
@@ -133,7 +136,7 @@ fn restarted() -> Case {
                 .filter(|call| call.is_cluster_call() && call.class == Some(sim::Class::Write))
                 .map(ToString::to_string)
                 .collect();
-            Verdict::of(writes.is_empty(), || {
+            Verdict::pass_if(writes.is_empty(), || {
                 format!(
                     "all nodes were initialized before the restart, but afterwards the provider wrote: {}",
                     writes.join("; ")
@@ -189,13 +192,13 @@ fn preset_provider_id(backend: Backend) -> Case {
         let other = run.writes_on(&name(1)).any(|call| {
             call.req.detail.contains("providerID") && !call.req.detail.contains(&preset)
         });
-        Verdict::of(kept, || {
+        Verdict::pass_if(kept, || {
             format!(
                 "the provider ID of the node did not stay as it was set; its values were {ids:?}"
             )
         })
         .and(|| {
-            Verdict::of(!other, || {
+            Verdict::pass_if(!other, || {
                 "a request of the provider carried another provider ID".to_owned()
             })
         })
@@ -219,9 +222,9 @@ fn foreign_provider_id() -> Case {
         };
         let logged = run.logged_after(s(0)).any(|line| line.contains(&name(1)) && told(line));
         let event = run.events().iter().any(|it| it.object == name(1) && told(&it.message));
-        Verdict::of(other.is_none(), || "the provider replaced the provider ID of another cloud".to_owned().at(other))
+        Verdict::pass_if(other.is_none(), || "the provider replaced the provider ID of another cloud".to_owned().at(other))
             .and(|| {
-                Verdict::of(opened.is_some() || logged || event, || {
+                Verdict::pass_if(opened.is_some() || logged || event, || {
                     "the node stays uninitialized, but neither an event nor a log line names its provider ID as the reason".to_owned()
                 })
             })
@@ -235,7 +238,7 @@ fn silent(dual_stack: bool) -> Case {
     let topology =
         sim::world::Topology { dual_stack, ..sim::world::Topology::zones(3).machines(4) };
     let scenario = crate::scenario::Scenario::new("", topology, SETTLED + T_STATUS * 3)
-        .with(|it| {
+        .with_provider(|it| {
             if dual_stack {
                 it.families = vec!["ipv4".into(), "ipv6".into()];
             }
@@ -251,7 +254,7 @@ fn silent(dual_stack: bool) -> Case {
             .collect();
         run.initializes(&names(4), s(0), T_INIT)
             .and(|| {
-                Verdict::of(writes.is_empty(), || {
+                Verdict::pass_if(writes.is_empty(), || {
                     format!("nothing changed, but the provider wrote Nodes: {}", writes.join("; "))
                 })
             })
@@ -271,7 +274,7 @@ fn absent_machine() -> Case {
             .filter(|call| call.t.since_start() < s(200))
             .map(ToString::to_string)
             .collect();
-        Verdict::of(before.is_empty(), || {
+        Verdict::pass_if(before.is_empty(), || {
             format!("the provider wrote the Node before its machine existed: {}", before.join("; "))
         })
         .and(|| run.initializes(&["early".to_owned()], s(222), s(600)))
@@ -293,7 +296,7 @@ fn conflicts(n: u64) -> Case {
             let kept = run
                 .node_object(&name(1))
                 .is_some_and(|node| node["metadata"]["labels"]["example.com/added"] == "meanwhile");
-            Verdict::of(kept, || {
+            Verdict::pass_if(kept, || {
                 "the provider overwrote a label that a person added meanwhile".to_owned()
             })
         })
@@ -306,7 +309,7 @@ fn deleted_meanwhile(backend: Backend) -> Case {
     let delete = Command::Cluster(objects::Command::delete(Key::node(name(1))));
     let scenario = world(2, s(300)).fault(slow).at(s(4), delete);
     Case::new(scenario, |run| {
-        Verdict::of(run.node(&name(1)).is_none(), || {
+        Verdict::pass_if(run.node(&name(1)).is_none(), || {
             "the provider created the deleted Node again".to_owned()
         })
         .and(|| {
@@ -315,12 +318,12 @@ fn deleted_meanwhile(backend: Backend) -> Case {
                 .filter(|call| call.target.name.as_deref() == Some(name(1).as_str()))
                 .filter(|call| call.t.since_start() > s(4) + s(90))
                 .count();
-            Verdict::of(late == 0, || {
+            Verdict::pass_if(late == 0, || {
                 format!("{late} calls about the Node came more than 90 s after its deletion")
             })
         })
         .and(|| {
-            Verdict::of(
+            Verdict::pass_if(
                 run.initialized(&name(2)).is_some(),
                 || "the provider did not initialize the other node",
             )
@@ -338,7 +341,7 @@ fn deleted_unseen(backend: Backend) -> Case {
     let slow = Rule::new("slow", [Action::Delay(s(8))]).on(backend.face()).first(2);
     let delete = |n| Command::Cluster(objects::Command::delete(Key::node(name(n))));
     let scenario = world(3, s(300))
-        .with(|it| it.start = false)
+        .with_provider(|it| it.start = false)
         .fault(held)
         .fault(slow)
         .at(s(5), Act::Initialize { node: Some(name(1)), by: Initializer::Upstream })
@@ -354,11 +357,11 @@ fn deleted_unseen(backend: Backend) -> Case {
         };
         // Allows one write of the status and one of the Node.
         let many = [1, 2].into_iter().find(|n| n_written(*n) > 2);
-        Verdict::of(back.is_empty(), || {
+        Verdict::pass_if(back.is_empty(), || {
             format!("the provider created deleted Nodes again: {}", back.join(", "))
         })
         .and(|| {
-            Verdict::of(many.is_none(), || {
+            Verdict::pass_if(many.is_none(), || {
                 let (n, node) = many.map(|n| (n_written(n), name(n))).unwrap_or_default();
                 format!("{n} writes of the deleted Node {node}; at most 2 are allowed")
             })
@@ -378,11 +381,14 @@ fn crash_between() -> Case {
         .at(s(6), Act::Start(0));
     Case::new(scenario, |run| {
         let shown = run.when(&name(1), |node| !node.uninitialized && node.ips().next().is_some());
-        Verdict::of(shown.is_some_and(|at| at.since_start() <= T_STATUS + T_INIT + GRACE), || {
-            format!(
-                "the Node was without taint and with addresses {shown}, later than allowed after the restart",
-                shown = when(shown)
-            )
-        })
+        Verdict::pass_if(
+            shown.is_some_and(|at| at.since_start() <= T_STATUS + T_INIT + GRACE),
+            || {
+                format!(
+                    "the Node was without taint and with addresses {shown}, later than allowed after the restart",
+                    shown = when(shown)
+                )
+            },
+        )
     })
 }

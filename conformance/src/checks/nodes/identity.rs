@@ -49,7 +49,7 @@ fn datacenters() -> Vec<Case> {
     let is_not = [&["DC1"][..], &["dc0"], &["/x/DC0"], &["DC0?"], &["C0"], &["DC0/x", "/"]];
     let mut cases = Vec::new();
     for listed in is_meant {
-        let scenario = world(3, SETTLED).with(|it| it.datacenters = of(listed));
+        let scenario = world(3, SETTLED).with_provider(|it| it.datacenters = of(listed));
         let judge = |run: &Run| run.initializes(&names(3), s(0), T_INIT);
         cases.push(Case::new(scenario, judge).named(format!("{listed:?}")));
     }
@@ -80,12 +80,12 @@ fn not_meant(listed: Vec<String>) -> Case {
             run.lookups().any(|call| (changed + s(60)..mended).contains(&call.t.since_start()));
         run.was_not_ready(&name(1))
             .and(|| {
-                Verdict::of(left.len() == 4, || {
+                Verdict::pass_if(left.len() == 4, || {
                     format!("4 Nodes have to be left at the end, not {left:?}")
                 })
             })
             .and(|| {
-                Verdict::of(taken.is_none(), || {
+                Verdict::pass_if(taken.is_none(), || {
                     "the provider initialized a node whose datacenter is not in the configured list"
                         .to_owned()
                         .at(taken)
@@ -94,7 +94,7 @@ fn not_meant(listed: Vec<String>) -> Case {
             .and(|| run.initializes(&names(3), s(0), T_INIT))
             .and(|| run.initializes(&late(), mended + s(1), T_INIT))
             .and(|| {
-                Verdict::of(asked, || {
+                Verdict::pass_if(asked, || {
                     "the provider did not look for the machine of the NotReady node in vCenter"
                         .to_owned()
                 })
@@ -126,7 +126,7 @@ fn respelled() -> Case {
     let case = Case::new(scenario, |run| {
         let left = run.nodes();
         run.was_not_ready(&name(1)).and(|| {
-            Verdict::of(left.len() == 3, || {
+            Verdict::pass_if(left.len() == 3, || {
                 format!("3 Nodes have to be left at the end, not {left:?}")
             })
         })
@@ -173,7 +173,7 @@ fn emptied_uuid() -> Case {
         .at(s(120), Command::SetUuid { machine: machine(1), uuid: Some(KNOWN_UUID) });
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
-        Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
+        Verdict::pass_if(early.is_none_or(|at| at.since_start() >= s(120)), || {
             format!(
                 "the provider initialized the node {early}, while its machine had no UUID",
                 early = when(early)
@@ -198,7 +198,7 @@ fn byte_order(swapped: bool) -> Case {
     Case::new(Scenario::new("", topology, SETTLED), |run| {
         let searches = run.calls().filter(|call| call.op.starts_with("FindAllByUuid")).count();
         run.initializes(&names(4), s(0), T_INIT).and(|| {
-            Verdict::of(searches <= 8, || {
+            Verdict::pass_if(searches <= 8, || {
                 format!("{searches} searches by UUID for 4 nodes; at most 8 are allowed")
             })
         })
@@ -220,19 +220,19 @@ fn same_name_new_uuid(backend: Backend) -> Case {
     };
     Case::new(scenario, move |run| {
         let deleted = run.deleted(&name(1));
-        Verdict::of(deleted.is_some(), || {
+        Verdict::pass_if(deleted.is_some(), || {
             "the provider did not delete the Node of the old machine".to_owned()
         })
         .and(|| {
             let now = run.node(&name(1)).and_then(|node| node.provider_id);
-            Verdict::of(now == Some(format!("vsphere://{uuid}")), || {
+            Verdict::pass_if(now == Some(format!("vsphere://{uuid}")), || {
                 format!(
                     "the Node of the new machine has the provider ID {now:?}, not that of its UUID"
                 )
             })
         })
         .and(|| {
-            Verdict::of(run.node(&name(2)).is_some() && run.node(&name(3)).is_some(), || {
+            Verdict::pass_if(run.node(&name(2)).is_some() && run.node(&name(3)).is_some(), || {
                 "the provider deleted the Node of another machine, which exists".to_owned()
             })
         })
@@ -287,13 +287,13 @@ fn duplicate_elsewhere(later: Duration) -> Case {
 
 fn ambiguous(run: &crate::lab::Run) -> Verdict {
     let node = run.node(&name(1));
-    Verdict::of(node.is_some(), || {
+    Verdict::pass_if(node.is_some(), || {
         "the provider deleted the Node of a machine that exists".to_owned()
     })
     .and(|| {
         let open =
             node.as_ref().is_some_and(|node| !node.uninitialized || node.provider_id.is_some());
-        Verdict::of(!open, || {
+        Verdict::pass_if(!open, || {
             "the provider initialized a node although two machines have its UUID".to_owned()
         })
     })

@@ -50,7 +50,7 @@ fn late_guest() -> Case {
         .at(s(0), Command::SetTiming { step: Step::Address, completion: Completion::After(s(90)) });
     Case::new(scenario, |run| {
         let early = run.when("late", |node| !node.uninitialized);
-        Verdict::of(early.is_none_or(|at| at.since_start() >= s(110)), || {
+        Verdict::pass_if(early.is_none_or(|at| at.since_start() >= s(110)), || {
             format!(
                 "the provider initialized the node {early}, before its machine reported an address",
                 early = when(early)
@@ -76,7 +76,7 @@ fn late_machine(backend: Backend) -> Case {
     }
     Case::new(scenario, |run| {
         let opened = run.initialized(&name(1));
-        Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
+        Verdict::pass_if(opened.is_none_or(|at| at.since_start() >= s(120)), || {
             format!(
                 "the provider initialized the node {opened}, while its machine was hidden",
                 opened = when(opened)
@@ -101,7 +101,7 @@ pub(super) fn late_uuid() -> Case {
     Case::new(scenario, |run| {
         let early = ["early".to_owned()];
         let opened = run.initialized(&early[0]);
-        Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
+        Verdict::pass_if(opened.is_none_or(|at| at.since_start() >= s(120)), || {
             format!(
                 "the provider initialized the node {opened}, while its machine had no UUID",
                 opened = when(opened)
@@ -141,7 +141,7 @@ fn instance_type(backend: Backend) -> Case {
             Backend::Supervisor => (&first, &second) == (&None, &None),
         };
         run.initializes(&names(2), s(0), T_INIT).and(|| {
-            Verdict::of(is_right, || {
+            Verdict::pass_if(is_right, || {
                 format!("wrong instance type: 4 processors, 8 GiB and Ubuntu gave {first:?}; 6 processors and 16 GiB gave {second:?}")
             })
         })
@@ -195,7 +195,7 @@ fn at_once(backend: Backend, n: u32) -> Case {
         };
         run.initializes(&names(n), s(0), bound)
             .and(|| {
-                Verdict::of(calls <= allowed, || {
+                Verdict::pass_if(calls <= allowed, || {
                     format!("{calls} calls to the backend for {n} nodes; at most {allowed} are allowed")
                 })
             })
@@ -203,7 +203,7 @@ fn at_once(backend: Backend, n: u32) -> Case {
                 let is_page = |call: &Record| call.req.detail.ends_with("continue");
                 let times = begun
                     .map(|op| run.calls().filter(|call| call.op == op && !is_page(call)).count());
-                Verdict::of(times == [1, 1], || {
+                Verdict::pass_if(times == [1, 1], || {
                     format!("the provider sent {begun:?} {times:?} times; exactly one of each is allowed")
                 })
             })

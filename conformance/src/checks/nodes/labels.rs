@@ -32,7 +32,7 @@ fn foreign_taints() -> Case {
     Case::new(world(2, SETTLED).at(s(0), patch(&name(1), taints)), |run| {
         run.initializes(&names(2), s(0), T_INIT).and(|| {
             let left = run.node(&name(1)).map(|node| node.taints).unwrap_or_default();
-            Verdict::of(left == ["example.com/a", "example.com/b"], || {
+            Verdict::pass_if(left == ["example.com/a", "example.com/b"], || {
                 format!("the provider has to remove only the uninitialized taint; the taints at the end are {left:?}")
             })
         })
@@ -68,7 +68,7 @@ fn prelabelled(backend: Backend) -> Case {
     Case::new(scenario, |run| {
         twins(run).and(|| {
             let node = run.node(&name(1)).unwrap_or_default();
-            Verdict::of(!node.labels.contains(&Some("kubelet".to_owned())), || {
+            Verdict::pass_if(!node.labels.contains(&Some("kubelet".to_owned())), || {
                 format!(
                     "the provider kept labels that the kubelet set; the labels are {:?}",
                     node.labels
@@ -95,7 +95,7 @@ fn beta_only() -> Case {
     Case::new(scenario, |run| {
         let shown =
             run.when_after(&name(1), s(100), |node| node.labels[0].as_deref() == Some("by-hand"));
-        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_INIT), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() <= s(100) + T_INIT), || {
             format!(
                 "the GA label got the value of the beta label {shown}; the limit is 10 s",
                 shown = when(shown)
@@ -117,7 +117,7 @@ fn with_an_address() -> Case {
         let shown = run.when_after(&name(1), s(100), |node| {
             node.labels[0].as_deref() == Some("by-hand") && node.ips().any(|ip| ip == "10.6.0.1")
         });
-        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS), || {
             format!("the node shows the new label and the new address {shown}; the limit is an address period", shown = when(shown)).late(shown)
         })
     });
@@ -133,14 +133,14 @@ fn ga_changed() -> Case {
         let beta = run.node_object(&name(1)).map(|node| {
             node["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"].clone()
         });
-        Verdict::of(now.as_deref() == Some("zone-a"), || {
+        Verdict::pass_if(now.as_deref() == Some("zone-a"), || {
             format!(
                 "at the end the GA label is {now:?}, not zone-a; the provider restored it {back}",
                 back = when(back)
             )
         })
         .and(|| {
-            Verdict::of(beta == Some(json!("zone-a")), || {
+            Verdict::pass_if(beta == Some(json!("zone-a")), || {
                 format!("the beta label has to keep its value zone-a, but is {beta:?}")
             })
         })

@@ -35,8 +35,8 @@ pub(super) fn checks() -> Vec<Check> {
 fn provided(annotation: &str) -> Scenario {
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     Scenario::new("", topology, SETTLED + T_STATUS + s(60))
-        .with(|it| it.families = vec!["ipv4".to_owned(), "ipv6".to_owned()])
-        .with(|it| it.start = false)
+        .with_provider(|it| it.families = vec!["ipv4".to_owned(), "ipv6".to_owned()])
+        .with_provider(|it| it.start = false)
         .at(s(0), set_address(1, &[V4, V6]))
         .at(s(1), annotate(annotation))
         .at(START, Act::StartAll)
@@ -47,7 +47,7 @@ fn annotate(annotation: &str) -> Command {
 }
 
 /// Returns the IP addresses of the first Node at the end of the run, as type and text.
-fn shown(run: &Run) -> Vec<(String, String)> {
+fn published_addresses(run: &Run) -> Vec<(String, String)> {
     let node = run.node(&name(1));
     let all = node.map(|node| node.addresses).unwrap_or_default();
     all.into_iter().filter(|(kind, _)| kind != "Hostname").collect()
@@ -58,7 +58,7 @@ fn shown(run: &Run) -> Vec<(String, String)> {
 /// one. Fails also if the Node lost its host name, or if one of the three nodes was not initialized
 /// in time.
 fn shows(run: &Run, wanted: &[&str]) -> Verdict {
-    let shown = shown(run);
+    let shown = published_addresses(run);
     let kinds: Vec<&String> = shown.iter().map(|(kind, _)| kind).collect();
     let of = |wanted_kind: &String| -> Vec<&str> {
         let is_it = |(kind, _): &&(String, String)| kind == wanted_kind;
@@ -74,14 +74,14 @@ fn shows(run: &Run, wanted: &[&str]) -> Verdict {
     run.initializes(&names(3), START, T_INIT)
         .and(|| {
             let holds = matched.next().is_some() && is_alone && is_first;
-            Verdict::of(holds, || {
+            Verdict::pass_if(holds, || {
                 format!(
                     "the kubelet provides the addresses {wanted:?}, but the node shows {shown:?}"
                 )
             })
         })
         .and(|| {
-            Verdict::of(has_name == had_name, || {
+            Verdict::pass_if(has_name == had_name, || {
                 "the node lost its address of type Hostname".to_owned()
             })
         })
@@ -104,7 +104,7 @@ fn spelled() -> Case {
 fn waits(run: &Run, until: std::time::Duration) -> Verdict {
     let initialized = run.initialized(&name(1)).filter(|at| at.since_start() < until);
     run.initializes(&names(3)[1..], START, T_INIT).and(|| {
-        Verdict::of(initialized.is_none(), || {
+        Verdict::pass_if(initialized.is_none(), || {
             format!("the provider initialized the node {initialized}, although its annotation is invalid or names an address that its machine lacks", initialized = when(initialized)).at(initialized)
         })
     })
@@ -169,9 +169,9 @@ fn disappears() -> Case {
         let is_tainted = after.as_ref().is_some_and(|node| node.uninitialized);
         let after = after.map(|node| node.addresses);
         run.initializes(&names(3), START, T_INIT)
-            .and(|| Verdict::of(!is_tainted, || "the node got the uninitialized taint again".to_owned()))
+            .and(|| Verdict::pass_if(!is_tainted, || "the node got the uninitialized taint again".to_owned()))
             .and(|| {
-                Verdict::of(before == after, || {
+                Verdict::pass_if(before == after, || {
                     format!("the provided address disappeared, so the addresses have to stay {before:?}, but are {after:?}")
                 })
             })

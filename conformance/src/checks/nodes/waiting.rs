@@ -50,7 +50,7 @@ fn without_identity(backend: Backend) -> Case {
             .at(s(0), Command::SetUuid { machine: machine(1), uuid: None })
             .at(told, Command::SetUuid { machine: machine(1), uuid: Some(KNOWN_UUID) }),
         Backend::Supervisor => world(2, s(220))
-            .with(|it| it.start = false)
+            .with_provider(|it| it.start = false)
             .at(s(5), reconciles(false))
             .at(s(6), without_uuids(1))
             .at(s(10), Act::StartAll)
@@ -61,13 +61,13 @@ fn without_identity(backend: Backend) -> Case {
         let opened = run.initialized(&name(1));
         let node = run.node(&name(1));
         let has_id = node.is_some_and(|node| node.provider_id.is_some());
-        Verdict::of(opened.is_none_or(|at| at.since_start() >= told), || {
+        Verdict::pass_if(opened.is_none_or(|at| at.since_start() >= told), || {
             format!("the provider initialized the node {opened}, before the backend reported the UUID of its machine", opened = when(opened))
                 .at(opened)
         })
         .and(|| run.initializes(&[name(2)], s(10), T_INIT))
         .and(|| run.initializes(&[name(1)], told, s(170)))
-        .and(|| Verdict::of(has_id, || "the node is initialized without a provider ID".to_owned()))
+        .and(|| Verdict::pass_if(has_id, || "the node is initialized without a provider ID".to_owned()))
     })
     .paced(Pace::Real)
 }
@@ -118,7 +118,7 @@ fn without_addresses() -> Case {
         run.initializes(std::slice::from_ref(&node), registered, T_INIT).and(|| {
             let is_in_time =
                 shown.is_some_and(|at| at.since_start() <= reports + T_STATUS + T_INIT + s(20));
-            Verdict::of(is_in_time, || {
+            Verdict::pass_if(is_in_time, || {
                 format!(
                     "the node was initialized {opened}, but shows addresses {shown}, which is too late", opened = when(opened), shown = when(shown)
                 )
@@ -214,7 +214,7 @@ fn hopeless() -> Case {
         let most = asked.into_iter().max_by_key(|(_, n)| *n);
         run.initializes(&names(3), s(0), T_INIT).and(|| {
             let (what, n) = most.unwrap_or_default();
-            Verdict::of(n <= MOST, || {
+            Verdict::pass_if(n <= MOST, || {
                 format!("the provider sent {n} equal reads in a minute for one waiting node; at most {MOST} are allowed: {what}")
             })
         })
@@ -229,8 +229,8 @@ const WORKERS: u32 = 10;
 /// that a rule of `slow` matches takes a second. The provider must initialize all nodes within
 /// `bound`.
 fn joined_by(slow: impl IntoIterator<Item = Rule>, bound: Duration) -> Case {
-    let mut scenario =
-        world_with(2, WORKERS + 2, SETTLED + s(120)).with(|it| it.workers = WORKERS as usize);
+    let mut scenario = world_with(2, WORKERS + 2, SETTLED + s(120))
+        .with_provider(|it| it.workers = WORKERS as usize);
     for rule in slow {
         scenario = scenario.fault(rule);
     }

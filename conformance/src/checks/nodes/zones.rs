@@ -28,8 +28,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     of_the_object(),
                     changed_label(),
                     without_label(),
-                    late_zone(Late::LeftOut),
-                    late_zone(Late::Added),
+                    late_zone(LateZoneLabels::LeftOut),
+                    late_zone(LateZoneLabels::Added),
                 ],
             ),
             Check::new("ZONE-009", unreadable(backend)),
@@ -67,7 +67,7 @@ fn labels(run: &Run, node: &str) -> (Option<String>, Option<String>) {
 /// Fails unless the node has this zone and region at the end of the run.
 fn shows(run: &Run, node: &str, zone: &str, region: &str) -> Verdict {
     let seen = labels(run, node);
-    Verdict::of(seen == (Some(zone.to_owned()), Some(region.to_owned())), || {
+    Verdict::pass_if(seen == (Some(zone.to_owned()), Some(region.to_owned())), || {
         format!("zone and region of node {node} are {seen:?}, not {zone} and {region}")
     })
 }
@@ -243,7 +243,7 @@ fn half_a_pair() -> Case {
         .at(s(120), Command::AttachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
-        Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
+        Verdict::pass_if(early.is_none_or(|at| at.since_start() >= s(120)), || {
             format!(
                 "the provider initialized the node {early}, with a region but without a zone",
                 early = when(early)
@@ -275,11 +275,11 @@ fn half_is_hidden() -> Case {
         };
         let logged = run.logged_after(s(0)).any(told);
         let event = run.events().iter().any(|it| told(&it.message));
-        Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
+        Verdict::pass_if(early.is_none_or(|at| at.since_start() >= s(120)), || {
             format!("the provider initialized the node {early}, while it could not see the zone of the machine", early = when(early)).at(early)
         })
         .and(|| {
-            Verdict::of(logged || event, || {
+            Verdict::pass_if(logged || event, || {
                 "neither an event nor a log line names an object that the login cannot see".to_owned()
             })
         })
@@ -318,9 +318,9 @@ fn two_of_one_category() -> Vec<Case> {
                 };
                 let event = run.events().iter().any(|it| told(&it.message));
                 let logged = run.logged_after(s(0)).any(told);
-                Verdict::of(zone.is_none(), || format!("the provider chose one of two zone tags on the same object: {zone:?}"))
+                Verdict::pass_if(zone.is_none(), || format!("the provider chose one of two zone tags on the same object: {zone:?}"))
                     .and(|| {
-                        Verdict::of(event || logged, || {
+                        Verdict::pass_if(event || logged, || {
                             "neither an event nor a log line names the object with two zone tags and both tags"
                                 .to_owned()
                         })
@@ -387,20 +387,21 @@ fn vmotion() -> Case {
 }
 
 fn off() -> Case {
-    let scenario =
-        world(4, s(700)).with(|it| it.zones = false).at(s(300), set_address(1, &["10.7.0.1"]));
+    let scenario = world(4, s(700))
+        .with_provider(|it| it.zones = false)
+        .at(s(300), set_address(1, &["10.7.0.1"]));
     Case::new(scenario, |run| {
         let calls = run.calls().filter(|call| call.face == Some(Face::Vapi)).count();
-        Verdict::of(calls == 0, || format!("{calls} vAPI calls although zones are not configured"))
-            .and(|| run.initializes(&names(4), s(0), T_INIT))
-            .and(|| {
-                let seen = labels(run, &name(1));
-                Verdict::of(seen == (None, None), || {
-                    format!(
-                        "the zone and region labels are {seen:?} although zones are not configured"
-                    )
-                })
+        Verdict::pass_if(calls == 0, || {
+            format!("{calls} vAPI calls although zones are not configured")
+        })
+        .and(|| run.initializes(&names(4), s(0), T_INIT))
+        .and(|| {
+            let seen = labels(run, &name(1));
+            Verdict::pass_if(seen == (None, None), || {
+                format!("the zone and region labels are {seen:?} although zones are not configured")
             })
+        })
     })
 }
 
@@ -420,7 +421,7 @@ fn outage() -> Case {
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.7.0.1"));
         let marked = run.when_after(&name(2), s(80), |node| node.shutdown);
-        Verdict::of(shown.is_some_and(|at| at.since_start() < s(70) + T_STATUS * 2), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() < s(70) + T_STATUS * 2), || {
             format!(
                 "the node shows the new address {shown}; the limit is two address periods",
                 shown = when(shown)
@@ -428,7 +429,7 @@ fn outage() -> Case {
             .late(shown)
         })
         .and(|| {
-            Verdict::of(marked.is_some_and(|at| at.since_start() < s(80) + GRACE + T_LIFE), || {
+            Verdict::pass_if(marked.is_some_and(|at| at.since_start() < s(80) + GRACE + T_LIFE), || {
                 format!(
                     "the node got the shutdown taint {marked}, too late: its machine has been off since 80 s",
                     marked = when(marked)
@@ -459,7 +460,7 @@ fn of_the_object() -> Case {
             .zip(zones.iter().cycle())
             .find(|(node, zone)| labels(run, node) != (Some((**zone).to_owned()), None));
         run.initializes(&names(6), s(0), T_INIT).and(|| {
-            Verdict::of(wrong.is_none(), || format!("a node does not have the zone of its machine's object; node and expected zone: {wrong:?}"))
+            Verdict::pass_if(wrong.is_none(), || format!("a node does not have the zone of its machine's object; node and expected zone: {wrong:?}"))
         })
     })
     .named("each in its own")
@@ -474,7 +475,7 @@ fn changed_label() -> Case {
         .at(s(401), Act::Start(0));
     Case::new(scenario, |run| {
         let seen = labels(run, &name(1));
-        Verdict::of(seen == (Some("zone-a".to_owned()), None), || {
+        Verdict::pass_if(seen == (Some("zone-a".to_owned()), None), || {
             format!("an initialized node has to keep zone-a without a region, but has {seen:?}")
         })
     })
@@ -496,7 +497,7 @@ fn without_label() -> Case {
         let (first, second) = (labels(run, &name(1)), labels(run, &name(2)));
         run.initializes(&names(3), s(0), T_INIT).and(|| {
             let is_right = first == (None, None) && second.0.is_some();
-            Verdict::of(is_right, || format!("the first node must have no zone, and the second node must have one; zone and region are {first:?} and {second:?}"))
+            Verdict::pass_if(is_right, || format!("the first node must have no zone, and the second node must have one; zone and region are {first:?} and {second:?}"))
         })
     })
     .named("without one")
@@ -504,7 +505,7 @@ fn without_label() -> Case {
 
 /// Treatment of zones that become known after the initialization of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Late {
+enum LateZoneLabels {
     /// The provider runs without a flag and, as upstream, does not add zone labels later.
     LeftOut,
     /// The provider runs with `--supervisor-late-zone-labels` and adds missing zone labels later.
@@ -514,7 +515,7 @@ enum Late {
 /// Creates a case in which the objects of two machines get their zone labels after the
 /// initialization of their nodes. Before that, another client sets the zone label of the second
 /// node, which must stay.
-fn late_zone(late: Late) -> Case {
+fn late_zone(late: LateZoneLabels) -> Case {
     let (labelled, told) = (s(60), s(90));
     let elsewhere = serde_json::json!({"metadata": {"labels": {ZONE: "elsewhere"}}});
     let elsewhere = objects::Command::patch(Key::node(name(2)), PatchKind::Merge, elsewhere);
@@ -525,8 +526,9 @@ fn late_zone(late: Late) -> Case {
         .at(labelled, Command::Cluster(elsewhere))
         .at(told, relabel(1, serde_json::json!({ZONE: "zone-a"})))
         .at(told, relabel(2, serde_json::json!({ZONE: "zone-b"})));
-    if late == Late::Added {
-        scenario = scenario.with(|it| it.flags = vec!["--supervisor-late-zone-labels".to_owned()]);
+    if late == LateZoneLabels::Added {
+        scenario = scenario
+            .with_provider(|it| it.flags = vec!["--supervisor-late-zone-labels".to_owned()]);
     }
     let case = Case::new(scenario, move |run| {
         let has_zone = |node: &NodeFacts| node.labels[0].as_deref() == Some("zone-a");
@@ -534,25 +536,25 @@ fn late_zone(late: Late) -> Case {
         let (first, second) = (labels(run, &name(1)), labels(run, &name(2)));
         run.initializes(&names(3), s(0), T_INIT)
             .and(|| match late {
-                Late::LeftOut => Verdict::of(first == (None, None), || {
+                LateZoneLabels::LeftOut => Verdict::pass_if(first == (None, None), || {
                     format!("the zone became known after the initialization, so the node has to stay without it; zone and region are {first:?}")
                 }),
-                Late::Added => {
+                LateZoneLabels::Added => {
                     let is_in_time = added.is_some_and(|at| at.since_start() < told + T_STATUS * 2);
-                    Verdict::of(is_in_time, || {
+                    Verdict::pass_if(is_in_time, || {
                         format!("the zone became known {told}, but the provider added its label only {added}", told = when(told), added = when(added))
                     })
                 }
             })
             .and(|| {
-                Verdict::of(second == (Some("elsewhere".to_owned()), None), || {
+                Verdict::pass_if(second == (Some("elsewhere".to_owned()), None), || {
                     format!("another client set the zone label to elsewhere, but zone and region are now {second:?}")
                 })
             })
     });
     match late {
-        Late::LeftOut => case.named("told after the initialization"),
-        Late::Added => case
+        LateZoneLabels::LeftOut => case.named("told after the initialization"),
+        LateZoneLabels::Added => case
             .paced(Pace::Virtual("only our provider has the flag for late zones"))
             .named("told after the initialization, with the flag for late zones"),
     }
@@ -575,7 +577,7 @@ fn unreadable(backend: Backend) -> Vec<Case> {
             Case::new(scenario, move |run| {
                 let region = backend.is_vcenter().then(|| "region-a".to_owned());
                 let seen = labels(run, &name(1));
-                Verdict::of(seen == (Some("zone-a".to_owned()), region), || {
+                Verdict::pass_if(seen == (Some("zone-a".to_owned()), region), || {
                     format!("the node has to keep its zone and region, but they are {seen:?}")
                 })
             })

@@ -86,7 +86,7 @@ fn workers(backend: Backend) -> Case {
         Backend::VCenter => &[Face::Soap, Face::Vapi],
         Backend::Supervisor => &[Face::Supervisor],
     };
-    let mut scenario = world(WORKERS, s(300)).with(|it| it.workers = WORKERS as usize);
+    let mut scenario = world(WORKERS, s(300)).with_provider(|it| it.workers = WORKERS as usize);
     for (n, face) in faces.iter().enumerate() {
         scenario = scenario.fault(Rule::new(format!("slow/{n}"), [Action::Delay(s(1))]).on(*face));
     }
@@ -106,7 +106,7 @@ fn workers(backend: Backend) -> Case {
         };
         run.initializes(&names(WORKERS), s(0), s(240))
             .and(|| {
-                Verdict::of(has_effect || run.logs.contains(FLAG), || {
+                Verdict::pass_if(has_effect || run.logs.contains(FLAG), || {
                     format!(
                         "{}; so {FLAG}={WORKERS} has no effect, but no line of the log names the flag",
                         times()
@@ -114,7 +114,7 @@ fn workers(backend: Backend) -> Case {
                 })
             })
             .and(|| {
-                Verdict::of(!(has_effect && is_disowned), || {
+                Verdict::pass_if(!(has_effect && is_disowned), || {
                     format!("{}; so {FLAG}={WORKERS} has an effect, but the log says that it has none", times())
                 })
             })
@@ -124,7 +124,7 @@ fn workers(backend: Backend) -> Case {
 
 /// Fails unless the log contains the name of this flag or key and the first node is initialized.
 pub(super) fn logs(run: &Run, text: &str) -> Verdict {
-    Verdict::of(run.logs.contains(text), || {
+    Verdict::pass_if(run.logs.contains(text), || {
         format!("{text} has no effect in this provider, but no line of its log names it")
     })
     .and(|| run.initializes(&names(1), s(0), T_INIT))
@@ -133,7 +133,7 @@ pub(super) fn logs(run: &Run, text: &str) -> Verdict {
 /// Returns a scenario in which the command line has these additional flags and one node joins.
 fn with_flags(flags: &[&str], horizon: Duration) -> Scenario {
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    world(1, horizon).with(|it| it.flags = flags)
+    world(1, horizon).with_provider(|it| it.flags = flags)
 }
 
 /// Flags of a command line, true if they select the controller `cloud-node`, which initializes
@@ -166,7 +166,7 @@ fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case 
     let (off, joins) = (s(30), s(40));
     let by = off + vanishing(backend) + GRACE + T_LIFE;
     let scenario = with_flags(flags, by + s(5))
-        .with(|it| it.start = false)
+        .with_provider(|it| it.start = false)
         .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
         .at(s(6), Act::StartAll)
         .at(off, Command::PowerOff(machine(1)))
@@ -176,14 +176,14 @@ fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case 
         let is_marked = run.when(&name(1), |node| node.shutdown).is_some();
         run.was_not_ready(&name(1))
             .and(|| {
-                Verdict::of(is_open == initializes, || {
+                Verdict::pass_if(is_open == initializes, || {
                     let how = if is_open { "was initialized" } else { "was not initialized" };
                     let wanted = if initializes { "selects" } else { "leaves out" };
                     format!("the new node {how}, but the command line {wanted} the controller cloud-node")
                 })
             })
             .and(|| {
-                Verdict::of(is_marked == judges, || {
+                Verdict::pass_if(is_marked == judges, || {
                     let how = if is_marked { "got the shutdown taint" } else { "got no shutdown taint" };
                     let wanted = if judges { "selects" } else { "leaves out" };
                     let what = "the node of a powered-off machine";
@@ -200,7 +200,7 @@ fn selected(backend: Backend, (flags, initializes, judges): &Selection) -> Case 
 fn counts_controllers(run: &Run, wanted: u8) -> Verdict {
     let samples = run.scrapes.last().map(Scrape::samples);
     let running = samples.map(|it| sum(&it, "running_managed_controllers", &[]));
-    Verdict::of(running.is_none_or(|it| it == f64::from(wanted)), || {
+    Verdict::pass_if(running.is_none_or(|it| it == f64::from(wanted)), || {
         format!(
             "running_managed_controllers is {running:?}, but the command line selects {wanted} controllers"
         )
@@ -289,7 +289,7 @@ const INVALID_SUPERVISOR: &[&[&str]] = &[
 /// Creates a case in which the provider must exit with an error, before it acquires a lease or
 /// writes anything to the cluster.
 fn ends_at_start(flags: &[&str]) -> Case {
-    Case::new(with_flags(flags, SHORT).with(|it| it.once = true), ended_early)
+    Case::new(with_flags(flags, SHORT).with_provider(|it| it.once = true), ended_early)
         .named(flags.join(" "))
 }
 
@@ -304,12 +304,12 @@ fn no_worker() -> Case {
 pub(super) fn ended_early(run: &Run) -> Verdict {
     let write = run.calls().find(|call| call.class == Some(Class::Write) && call.is_cluster_call());
     let failed = matches!(run.exits.first(), Some(Exit::Failed(_)));
-    Verdict::of(failed, || {
+    Verdict::pass_if(failed, || {
         let how = run.exits.first().map_or("still runs".to_owned(), ToString::to_string);
         format!("the provider has to exit at its start with a code other than 0; it {how}")
     })
     .and(|| {
-        Verdict::of(write.is_none(), || {
+        Verdict::pass_if(write.is_none(), || {
             let call = write.map(ToString::to_string).unwrap_or_default();
             format!("the provider wrote to the cluster before it exited: {call}")
                 .at(write.map(|it| it.t))
@@ -335,10 +335,10 @@ const DURATIONS: &[&str] = &[
 /// Creates a case in which the lease must have the duration of the flag, ninety seconds.
 fn lease_lasts(text: &str) -> Case {
     let scenario = with_flags(&[&format!("--leader-elect-lease-duration={text}")], SHORT)
-        .with(|it| it.leader_election = true);
+        .with_provider(|it| it.leader_election = true);
     Case::new(scenario, |run| {
         let lasts = terms(run).first().map(|term| term.lasts);
-        Verdict::of(lasts == Some(s(90)), || {
+        Verdict::pass_if(lasts == Some(s(90)), || {
             format!("the duration of the lease is {lasts:?}, but the command line sets 90 s")
         })
         .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))
@@ -362,10 +362,10 @@ const BOOLEANS: &[(&str, bool)] = &[
 
 fn elects_as_flag_says(flags: &str, elects: bool) -> Case {
     let given: Vec<&str> = flags.split(' ').collect();
-    let scenario = with_flags(&given, SHORT).with(|it| it.leader_election = !elects);
+    let scenario = with_flags(&given, SHORT).with_provider(|it| it.leader_election = !elects);
     Case::new(scenario, move |run| {
         let has_lease = run.calls().any(|call| call.op.contains("leases"));
-        Verdict::of(has_lease == elects, || {
+        Verdict::pass_if(has_lease == elects, || {
             let how = if has_lease { "requested" } else { "did not request" };
             format!(
                 "the provider {how} a lease, but leader election on the command line is {elects}"
@@ -399,7 +399,7 @@ const ACCEPTED: &[&[&str]] = &[
 ];
 
 fn starts(flags: &[&str]) -> Case {
-    let scenario = with_flags(flags, SHORT).with(|it| it.once = true);
+    let scenario = with_flags(flags, SHORT).with_provider(|it| it.once = true);
     Case::new(scenario, |run| run.initializes(&names(1), s(0), s(5) + T_INIT))
         .named(flags.join(" "))
 }
@@ -411,7 +411,7 @@ const NODE_LEASES: &str = "kube-node-lease";
 fn another_lease() -> Case {
     let flags =
         ["--leader-elect-resource-name=another", "--leader-elect-resource-namespace=default"];
-    let scenario = with_flags(&flags, SHORT).with(|it| it.leader_election = true);
+    let scenario = with_flags(&flags, SHORT).with_provider(|it| it.leader_election = true);
     Case::new(scenario, |run| {
         let leases = GroupResource::of("coordination.k8s.io", "leases");
         let held: Vec<_> = run
@@ -424,7 +424,7 @@ fn another_lease() -> Case {
             })
             .map(|it| it.replace('"', ""))
             .collect();
-        Verdict::of(held == ["default/another"], || {
+        Verdict::pass_if(held == ["default/another"], || {
             format!("the leases in the cluster are {held:?}, but the command line names only default/another")
         })
         .and(|| run.initializes(&names(1), s(0), s(5) + T_INIT))

@@ -21,7 +21,7 @@ const SHORT: Duration = s(20);
 const PASSWORD: &str = "p;a#s\"s \\w=o'r:d";
 
 fn with_text(text: &str) -> Scenario {
-    world(1, SHORT).with(|it| it.config = Some(text.to_owned()))
+    world(1, SHORT).with_provider(|it| it.config = Some(text.to_owned()))
 }
 
 /// Names and texts of configurations that agree in the vCenter, its credentials, and the tag
@@ -107,7 +107,7 @@ fn has_zone(run: &Run) -> Verdict {
     let missing = labels
         .into_iter()
         .find(|label| node.is_none_or(|node| node["metadata"]["labels"][label].is_null()));
-    Verdict::of(missing.is_none(), || {
+    Verdict::pass_if(missing.is_none(), || {
         format!(
             "the configuration names the tag categories, but the node lacks the label {}",
             missing.unwrap_or_default()
@@ -127,7 +127,7 @@ fn filters(dialect: &str, nodes: &str, is_yaml: bool) -> Case {
         "[VirtualCenter \"$(server)\"]\nuser = $(user)\npassword = \"$(password)\"\nport = $(port)\n$(trust.ini)\n"
     };
     let scenario = with_text(&format!("{text}{nodes}"))
-        .with(|it| it.zones = false)
+        .with_provider(|it| it.zones = false)
         .at(s(0), set_address(1, &ADDRESSES));
     Case::new(scenario, |run| {
         let shown = run.node(&name(1)).map(|node| node.addresses).unwrap_or_default();
@@ -137,7 +137,7 @@ fn filters(dialect: &str, nodes: &str, is_yaml: bool) -> Case {
             .map(|(_, text)| text.as_str())
             .collect();
         run.initializes(&names(1), s(0), T_INIT).and(|| {
-            Verdict::of(internal == [ADDRESSES[1]], || {
+            Verdict::pass_if(internal == [ADDRESSES[1]], || {
                 format!("the internal addresses of the node are {internal:?}; only {} is in the configured subnet", ADDRESSES[1])
             })
         })
@@ -170,7 +170,7 @@ const IDLE: &[(&str, &str)] = &[
 pub(super) fn named() -> Vec<Case> {
     let case = |(key, text): &(&'static str, &str)| {
         let key = *key;
-        let scenario = with_text(text).with(|it| it.zones = false);
+        let scenario = with_text(text).with_provider(|it| it.zones = false);
         Case::new(scenario, move |run| logs(run, key)).named(key)
     };
     IDLE.iter().map(case).collect()
@@ -238,7 +238,7 @@ const INVALID: &[(&str, &str)] = &[
 /// provider must exit with an error at its start.
 pub(super) fn refused() -> Vec<Case> {
     let case = |(what, text): &(&str, &str)| {
-        Case::new(with_text(text).with(|it| it.once = true), ended_early).named(*what)
+        Case::new(with_text(text).with_provider(|it| it.once = true), ended_early).named(*what)
     };
     INVALID.iter().map(case).collect()
 }

@@ -9,7 +9,7 @@ use crate::checks::build::{s, world};
 use crate::checks::queries::names;
 use crate::checks::{Case, Check};
 use crate::judge::verdict::{AboutMoment as _, Verdict};
-use crate::lab::{Answer, Run};
+use crate::lab::{EndpointAnswer, Run};
 use crate::scenario::{Act, Caller, Pace, Scenario};
 
 /// Time of the first request to the endpoint.
@@ -70,7 +70,7 @@ const REFUSED_TTL: &str = "--authorization-webhook-cache-unauthorized-ttl=1m";
 fn serving(flags: &[&str], horizon: Duration) -> Scenario {
     let flags = std::iter::once(&PORT).chain(flags);
     let flags: Vec<String> = flags.map(|flag| (*flag).to_owned()).collect();
-    world(1, horizon).with(|it| it.flags = flags)
+    world(1, horizon).with_provider(|it| it.flags = flags)
 }
 
 fn get(path: &str, by: Caller) -> Act {
@@ -78,11 +78,11 @@ fn get(path: &str, by: Caller) -> Act {
 }
 
 /// Returns the answers to requests for this path.
-fn answers<'a>(run: &'a Run, path: &'a str) -> impl Iterator<Item = &'a Answer> {
+fn answers<'a>(run: &'a Run, path: &'a str) -> impl Iterator<Item = &'a EndpointAnswer> {
     run.answers.iter().filter(move |answer| answer.path == path)
 }
 
-fn status(answer: &Answer) -> Option<u16> {
+fn status(answer: &EndpointAnswer) -> Option<u16> {
     answer.outcome.as_ref().ok().map(|(status, _)| *status)
 }
 
@@ -90,12 +90,12 @@ fn status(answer: &Answer) -> Option<u16> {
 /// standby, must answer 200 with the body `ok`.
 fn healthy(replicas: usize) -> Case {
     let scenario = serving(&[], s(40))
-        .with(|it| it.replicas = replicas)
+        .with_provider(|it| it.replicas = replicas)
         .at(FIRST, get("/healthz", Caller::Anonymous));
     Case::new(scenario, move |run| {
         let answers: Vec<_> = answers(run, "/healthz").collect();
         let wrong = answers.iter().find(|it| it.outcome != Ok((200, "ok".to_owned())));
-        Verdict::of(answers.len() == replicas && wrong.is_none(), || {
+        Verdict::pass_if(answers.len() == replicas && wrong.is_none(), || {
             let said = wrong.map(|it| (it.replica, &it.outcome));
             format!("GET /healthz was sent to {} of {replicas} replicas; the first replica with an answer other than 200 with ok, and the answer: {said:?}", answers.len())
         })
@@ -108,12 +108,12 @@ fn healthy(replicas: usize) -> Case {
 fn verbose() -> Case {
     let path = "/healthz?verbose";
     let scenario = serving(&[], s(40))
-        .with(|it| it.leader_election = true)
+        .with_provider(|it| it.leader_election = true)
         .at(FIRST, get(path, Caller::Anonymous));
     Case::new(scenario, move |run| {
         let outcome = answers(run, path).next().map(|it| it.outcome.clone());
         let is_right = matches!(&outcome, Some(Ok((200, body))) if lists_checks(body));
-        Verdict::of(is_right, || {
+        Verdict::pass_if(is_right, || {
             format!("GET {path} has to answer with a line per check and the result, not with {outcome:?}")
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
@@ -199,7 +199,9 @@ fn guarded(flags: &[&str], wanted: &'static [Access]) -> Case {
 fn has_metrics(run: &Run) -> Verdict {
     let bad = answers(run, "/metrics")
         .find(|answer| matches!(&answer.outcome, Ok((200, body)) if !body.contains("# TYPE ")));
-    Verdict::of(bad.is_none(), || "GET /metrics got 200 with a body without metrics".to_owned())
+    Verdict::pass_if(bad.is_none(), || {
+        "GET /metrics got 200 with a body without metrics".to_owned()
+    })
 }
 
 /// Creates a case in which first reviews of tokens and later reviews of access fail in the cluster.
@@ -219,12 +221,12 @@ fn unreviewed() -> Case {
         let (masters, others): (Vec<_>, Vec<_>) =
             run.answers.iter().partition(|it| it.by == Caller::SystemMasters);
         let open = others.iter().find(|it| status(it).is_none_or(|it| it < 400));
-        Verdict::of(open.is_none() && others.len() == 2, || {
+        Verdict::pass_if(open.is_none() && others.len() == 2, || {
             format!("reviews fail in the cluster, so both requests for /metrics have to be refused; not refused: {open:?}")
         })
         .and(|| {
             let seen = masters.first().and_then(|it| status(it));
-            Verdict::of(seen == Some(200), || {
+            Verdict::pass_if(seen == Some(200), || {
                 format!("GET /metrics by a member of system:masters needs no access review and has to get 200, not {seen:?}")
             })
         })
@@ -247,11 +249,11 @@ fn reviewed(by: Caller, flags: &[&str], apart: Duration, wanted: [usize; 2]) -> 
         let n_answered = answers(run, "/metrics").filter(|it| status(it) == Some(200)).count();
         let seen =
             ["create tokenreviews", "create subjectaccessreviews"].map(|it| n_reviews(run, it));
-        Verdict::of(n_answered == 2, || {
+        Verdict::pass_if(n_answered == 2, || {
             format!("{n_answered} of two requests got 200; both have to")
         })
         .and(|| {
-            Verdict::of(seen == wanted, || {
+            Verdict::pass_if(seen == wanted, || {
                 format!(
                     "two requests {apart:?} apart caused {} token reviews and {} access reviews; \
                          {} and {} are expected",
@@ -272,7 +274,7 @@ fn refused_once(flags: &[&str], n_access: usize) -> Case {
     Case::new(scenario, move |run| {
         let n_refused = answers(run, "/metrics").filter(|it| status(it) == Some(403)).count();
         let seen = n_reviews(run, "create subjectaccessreviews");
-        Verdict::of(n_refused == 2 && seen == n_access, || {
+        Verdict::pass_if(n_refused == 2 && seen == n_access, || {
             format!("{n_refused} of two requests were refused, with {seen} access reviews; 2 refusals and {n_access} reviews are expected")
         })
         .and(|| run.initializes(&names(1), s(0), FIRST))
@@ -299,7 +301,7 @@ fn certificate() -> Case {
         };
         let wanted = [first, second, second].map(Some);
         let wrong = (0..wanted.len()).find(|n| served.get(*n) != Some(&wanted[*n]));
-        Verdict::of(wrong.is_none(), || {
+        Verdict::pass_if(wrong.is_none(), || {
             let at = wrong.and_then(|n| run.answers.get(n)).map(|it| it.at);
             "the provider does not serve the last valid certificate of its files".to_owned().at(at)
         })
@@ -315,7 +317,7 @@ fn without_port() -> Case {
         serving(&["--secure-port=0"], s(60)).at(FIRST, get("/healthz", Caller::Anonymous));
     Case::new(scenario, |run| {
         let answered = run.answers.iter().find(|it| it.outcome.is_ok());
-        Verdict::of(answered.is_none() && run.answers.len() == 1, || {
+        Verdict::pass_if(answered.is_none() && run.answers.len() == 1, || {
             format!(
                 "the command line sets --secure-port=0, but a client received an answer: {answered:?}"
             )

@@ -49,7 +49,7 @@ fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
     let allowed = allowed(until - since);
     match by_object.iter().max_by_key(|(_, n)| **n) {
         None => Verdict::inconclusive("the provider wrote no event"),
-        Some((about, n)) => Verdict::of(*n <= allowed, || {
+        Some((about, n)) => Verdict::pass_if(*n <= allowed, || {
             format!(
                 "{n} writes of events about {about} in {:?}; at most {allowed} are allowed",
                 until - since
@@ -88,7 +88,7 @@ fn refused_deletions() -> Case {
         few_events(run, begin, end).and(|| {
             let told =
                 run.events().into_iter().any(|it| it.object == name(3) && it.kind == "Warning");
-            Verdict::of(told, || {
+            Verdict::pass_if(told, || {
                 "no Warning event reports the Node that the provider cannot delete".to_owned()
             })
         })
@@ -101,7 +101,7 @@ fn status(code: u16, message: Option<String>) -> Action {
 }
 
 /// A stored version of a Kubernetes Event.
-struct Written {
+struct EventVersion {
     at: Time,
     /// Kind of the object that the event is about.
     kind: String,
@@ -112,14 +112,14 @@ struct Written {
 }
 
 /// Returns every stored version of an event, in order of time.
-fn written(run: &Run) -> impl Iterator<Item = Written> {
+fn written(run: &Run) -> impl Iterator<Item = EventVersion> {
     run.log.entries().filter_map(|(at, event)| match event {
         Event::Cluster(event)
             if event.key.resource == GroupResource::core("events") && event.op != Op::Deleted =>
         {
             let about = |key| event.object["involvedObject"][key].as_str().map(str::to_owned);
             let count = event.object["count"].as_u64().unwrap_or(1);
-            Some(Written { at: *at, kind: about("kind")?, object: about("name")?, count })
+            Some(EventVersion { at: *at, kind: about("kind")?, object: about("name")?, count })
         }
         _ => None,
     })
@@ -141,7 +141,7 @@ fn expired() -> Case {
     Case::new(scenario, move |run| {
         let about = |from: Duration, to: Duration| {
             let is_it =
-                |it: &Written| it.object == name(3) && (from..to).contains(&it.at.since_start());
+                |it: &EventVersion| it.object == name(3) && (from..to).contains(&it.at.since_start());
             written(run).filter(is_it).count()
         };
         let gone = run.log.entries().any(|(_, event)| {
@@ -152,7 +152,7 @@ fn expired() -> Case {
         if about(s(0), from) == 0 || !gone {
             return Verdict::inconclusive("no event about the Node was written early and then expired");
         }
-        Verdict::of(about(to, end) > 0, || {
+        Verdict::pass_if(about(to, end) > 0, || {
             "the first event has expired, and the provider wrote no new event about the Node that it cannot delete".to_owned()
         })
         .and(|| run.initializes(&names(12), s(0), SETTLED))

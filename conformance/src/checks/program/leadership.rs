@@ -71,7 +71,7 @@ fn works(call: &Record) -> bool {
 
 fn held_and_renewed() -> Case {
     let end = s(180);
-    Case::new(world(3, end).with(|it| it.leader_election = true), move |run| {
+    Case::new(world(3, end).with_provider(|it| it.leader_election = true), move |run| {
         let mut terms = terms(run);
         // Ignores the term without a holder that begins when the lab stops the provider at the end.
         terms.retain(|it| it.from.since_start() < end);
@@ -83,17 +83,17 @@ fn held_and_renewed() -> Case {
             terms.iter().map(|it| it.from.since_start()).chain([end]).collect();
         let gaps = moments.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         let longest = gaps.max().unwrap_or_default();
-        Verdict::of(first.from.since_start() <= s(5), || {
+        Verdict::pass_if(first.from.since_start() <= s(5), || {
             format!("the provider acquired the lease only at {}; 5 s are allowed", first.from).at(first.from)
         })
         .and(|| {
-            Verdict::of(wrong.is_none(), || {
+            Verdict::pass_if(wrong.is_none(), || {
                 let it = wrong.map(|it| (it.holder, it.lasts));
                 format!("the lease needs a holder and a duration of 15 s; holder and duration are {it:?}").at(wrong.map(|it| it.from))
             })
         })
         .and(|| {
-            Verdict::of(longest <= s(5), || {
+            Verdict::pass_if(longest <= s(5), || {
                 format!("the leader did not renew its lease for {longest:?}; at most 5 s are allowed")
             })
         })
@@ -109,7 +109,7 @@ fn unreadable_at_first() -> Case {
     let unreadable =
         Rule::new("unreadable", [Action::status(500)]).on(Face::Cluster).op(["get leases"]);
     let scenario = world(3, s(150))
-        .with(|it| it.leader_election = true)
+        .with_provider(|it| it.leader_election = true)
         .fault(unreadable)
         .at(healed, Act::RemoveRules);
     Case::new(scenario, move |run| {
@@ -131,7 +131,8 @@ fn unreadable_at_first() -> Case {
 
 /// Creates a case in which each leader must write an event about the Lease when it begins to lead.
 fn announced() -> Case {
-    let scenario = world(3, s(150)).with(|it| it.replicas = 2).at(SETTLED, Act::CrashLeader);
+    let scenario =
+        world(3, s(150)).with_provider(|it| it.replicas = 2).at(SETTLED, Act::CrashLeader);
     Case::new(scenario, |run| {
         let (_, lease) = LEASE;
         let told: Vec<String> = run
@@ -160,7 +161,7 @@ fn announced() -> Case {
 
 fn standby() -> Case {
     let scenario = world(3, s(240))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(SETTLED, create_joining_machine("late", None));
     Case::new(scenario, |run| {
         let terms = terms(run);
@@ -181,7 +182,7 @@ fn standby() -> Case {
 fn takeover() -> Case {
     let dies = SETTLED;
     let scenario = world(3, s(180))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(dies, Act::CrashLeader)
         .at(dies + s(1), create_joining_machine("late", None));
     Case::new(scenario, move |run| {
@@ -198,7 +199,7 @@ fn takeover() -> Case {
             );
         };
         let at = next.from;
-        Verdict::of(at.since_start() <= bound, || {
+        Verdict::pass_if(at.since_start() <= bound, || {
             format!("the other replica acquired the lease at {at}; the limit is {bound:?}").late(at)
         })
         .and(|| joins(run, at.since_start()))
@@ -210,7 +211,7 @@ fn takeover() -> Case {
 fn handover() -> Case {
     let stops = SETTLED;
     let scenario = world(3, s(180))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(stops, Act::StopLeader)
         .at(stops + s(1), create_joining_machine("late", None));
     Case::new(scenario, move |run| {
@@ -222,14 +223,14 @@ fn handover() -> Case {
         let next = terms.iter().find(|it| it.from > given_up.from && !it.holder.is_empty());
         // client-go releases a lease with the shortest possible duration, so that a client that
         // does not understand an empty holder waits only one second.
-        Verdict::of(given_up.lasts == s(1), || {
+        Verdict::pass_if(given_up.lasts == s(1), || {
             format!("the released lease has a duration of {:?}; it has to be 1 s", given_up.lasts)
                 .at(given_up.from)
         })
         .and(|| {
             let at = next.map(|it| it.from);
             let bound = given_up.from.since_start() + RETRY + s(1);
-            Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
+            Verdict::pass_if(at.is_some_and(|at| at.since_start() <= bound), || {
                 format!("the leader released the lease {}, but the other replica acquired it {}, which is too late", when(given_up.from), when(at)).late(at)
             })
         })
@@ -243,7 +244,7 @@ fn handover() -> Case {
 fn apart(seconds: i64) -> Case {
     let (begin, dies) = (s(20), s(140));
     let scenario = world(3, s(260))
-        .with(|it| (it.replicas, it.start) = (2, false))
+        .with_provider(|it| (it.replicas, it.start) = (2, false))
         .at(s(0), Act::Start(0))
         .at(s(5), Act::StepClocks(seconds))
         .at(begin, Act::Start(1))
@@ -274,7 +275,7 @@ fn apart(seconds: i64) -> Case {
             format!("{other} acquired the lease although {leader} renewed it; their clocks differ")
         })
         .and(|| {
-            Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
+            Verdict::pass_if(at.is_some_and(|at| at.since_start() <= bound), || {
                 format!("the leader crashed {dies}, but the standby acquired the lease {at}, which is too late", dies = when(dies), at = when(at)).late(at)
             })
         })
@@ -298,7 +299,7 @@ fn renewals_falter(code: u16) -> Case {
         Rule::new("falter", [status]).on(Face::Cluster).op(["update leases", "patch leases"]);
     let healed = SETTLED + s(6);
     let scenario = world(3, s(150))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(SETTLED, falter)
         .at(healed, Act::RemoveRules)
         .at(healed + s(1), create_joining_machine("late", None));
@@ -312,7 +313,7 @@ fn leads_on(run: &Run) -> Verdict {
     leaders.retain(|it| !it.is_empty());
     leaders.dedup();
     let early = run.ended_at.iter().find(|at| at.since_start() < s(150));
-    Verdict::of(leaders.len() == 1 && early.is_none(), || {
+    Verdict::pass_if(leaders.len() == 1 && early.is_none(), || {
         format!(
             "writes of the lease failed for less than the renew deadline, so one process has to lead all the time; leaders: {leaders:?}, early end of a process: {early:?}"
         )
@@ -327,7 +328,7 @@ fn creation_falters() -> Case {
     let falter = Rule::new("falter", [conflict]).on(Face::Cluster).op(["create leases"]).first(2);
     let healed = SETTLED + s(8);
     let scenario = world(3, s(150))
-        .with(|it| it.leader_election = true)
+        .with_provider(|it| it.leader_election = true)
         .at(SETTLED, falter)
         .at(SETTLED, Command::Cluster(objects::Command::delete(key())))
         .at(healed, create_joining_machine("late", None));
@@ -355,14 +356,14 @@ fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
     let until = again.map_or(Duration::MAX, |it| it.from.since_start());
     let late =
         run.calls().find(|call| works(call) && (deadline..until).contains(&call.t.since_start()));
-    Verdict::of(failed, || {
+    Verdict::pass_if(failed, || {
         let ends: Vec<_> = run.exits.iter().zip(&run.ended_at).collect();
         format!(
             "the leader lost its lease and has to exit by {by:?}; exits and their times: {ends:?}"
         )
     })
     .and(|| Verdict::none(late, |late| format!("a replica wrote without the lease: {late}")))
-    .and(|| Verdict::of(again.is_some(), || "no replica acquired the lease again".to_owned()))
+    .and(|| Verdict::pass_if(again.is_some(), || "no replica acquired the lease again".to_owned()))
     .and(|| joins(run, until))
 }
 
@@ -381,7 +382,7 @@ fn renewals_refused() -> Case {
     ]);
     let healed = SETTLED + s(60);
     let scenario = world(3, s(240))
-        .with(|it| it.leader_election = true)
+        .with_provider(|it| it.leader_election = true)
         .at(SETTLED, refused)
         .at(SETTLED + s(2), create_joining_machine("late", None))
         .at(healed, Act::RemoveRules);
@@ -395,7 +396,7 @@ fn renewals_refused() -> Case {
 fn suspended(step: Option<i64>) -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(40));
     let mut scenario = world(6, s(240))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(begin, Act::SuspendLeader)
         .at(begin + s(1), set_address(1, &["10.6.0.1"]))
         .at(begin + s(2), Command::PowerOff(machine(2)));
@@ -439,7 +440,7 @@ fn overwritten() -> Case {
     let spec = serde_json::json!({"spec": {"holderIdentity": "somebody-else"}});
     let taken = Command::Cluster(objects::Command::patch(key(), PatchKind::Merge, spec));
     let scenario = world(3, s(240))
-        .with(|it| it.leader_election = true)
+        .with_provider(|it| it.leader_election = true)
         .at(SETTLED, taken)
         .at(SETTLED + s(2), create_joining_machine("late", None));
     Case::new(scenario, |run| ends(run, SETTLED, SETTLED + LEASE_DURATION))

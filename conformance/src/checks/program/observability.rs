@@ -69,7 +69,7 @@ fn scrape_at(run: &Run, at: Duration) -> Option<&Scrape> {
 }
 
 /// Judges the scrape at this time; inconclusive without one.
-fn at(run: &Run, moment: Duration, judge: impl FnOnce(&Scrape) -> Verdict) -> Verdict {
+fn judge_scrape_at(run: &Run, moment: Duration, judge: impl FnOnce(&Scrape) -> Verdict) -> Verdict {
     match scrape_at(run, moment) {
         Some(scrape) => judge(scrape),
         None => Verdict::inconclusive(format!(
@@ -81,10 +81,10 @@ fn at(run: &Run, moment: Duration, judge: impl FnOnce(&Scrape) -> Verdict) -> Ve
 
 /// Passes if every check of `/readyz` and `/livez` passes at this time.
 fn is_ready(run: &Run, moment: Duration) -> Verdict {
-    at(run, moment, |scrape| {
+    judge_scrape_at(run, moment, |scrape| {
         let mut bad: Vec<_> = scrape.unready().collect();
         bad.extend(dead(scrape));
-        Verdict::of(bad.is_empty(), || {
+        Verdict::pass_if(bad.is_empty(), || {
             format!(
                 "checks of /readyz or /livez that fail {moment}, with their messages: {bad:?}",
                 moment = when(moment)
@@ -96,14 +96,14 @@ fn is_ready(run: &Run, moment: Duration) -> Verdict {
 
 /// Passes if exactly these checks of `/readyz` and none of `/livez` fail at this time.
 fn fails(run: &Run, moment: Duration, wanted: &[&str]) -> Verdict {
-    at(run, moment, |scrape| {
+    judge_scrape_at(run, moment, |scrape| {
         let failing: Vec<_> = scrape.unready().map(|(name, _)| name).collect();
-        Verdict::of(failing == wanted, || {
+        Verdict::pass_if(failing == wanted, || {
             format!("the failing checks of /readyz {moment} are {failing:?}; they have to be {wanted:?}", moment = when(moment)).at(moment)
         })
         .and(|| {
             let dead: Vec<_> = dead(scrape).collect();
-            Verdict::of(dead.is_empty(), || {
+            Verdict::pass_if(dead.is_empty(), || {
                 format!("no check of /livez may fail {moment}, but these do: {dead:?}", moment = when(moment)).at(moment)
             })
         })
@@ -157,7 +157,7 @@ fn failures_are_counted(backend: Backend) -> Case {
                 counts.len()
             ));
         };
-        Verdict::of(before < early && early < late && after == calm, || {
+        Verdict::pass_if(before < early && early < late && after == calm, || {
             format!(
                 "the metric has to count failures only during the outage; it has {before} before, {early} and {late} \
                  during, {after} after the outage and {calm} two minutes later"
@@ -203,7 +203,7 @@ fn outage(backend: Backend) -> Case {
             .and(|| is_ready(run, end + RECOVERY))
             .and(|| {
                 let restarts = run.exits.len();
-                Verdict::of(restarts == 1, || format!("the provider process ended {restarts} times; it has to end only at the end of the run"))
+                Verdict::pass_if(restarts == 1, || format!("the provider process ended {restarts} times; it has to end only at the end of the run"))
             })
     })
     .named("an outage")
@@ -231,11 +231,11 @@ fn one_of_two() -> Case {
 /// Fails unless the metric `vsphere_nodes_troubled` counts `wanted` nodes in this kind of trouble
 /// at this time, and none in another kind.
 fn troubled(run: &Run, moment: Duration, kind: &str, wanted: u32) -> Verdict {
-    at(run, moment, |scrape| {
+    judge_scrape_at(run, moment, |scrape| {
         let samples = scrape.samples();
         let [of_kind, all] = [&[("kind", kind)][..], &[]]
             .map(|labels| sum(&samples, "vsphere_nodes_troubled", labels));
-        Verdict::of(of_kind == f64::from(wanted) && all == of_kind, || {
+        Verdict::pass_if(of_kind == f64::from(wanted) && all == of_kind, || {
             format!(
                 "vsphere_nodes_troubled of kind {kind} is {of_kind} {moment}, of all kinds {all}; both have to be \
                  {wanted}", moment = when(moment)
@@ -251,7 +251,7 @@ fn warned(run: &Run, reason: &str, nodes: &[String]) -> Verdict {
     let mut about: Vec<String> = events.map(|it| it.object).collect();
     about.sort();
     about.dedup();
-    Verdict::of(about == nodes, || {
+    Verdict::pass_if(about == nodes, || {
         format!("Warning events {reason} are about {about:?}; they have to be about {nodes:?}")
     })
 }
@@ -289,7 +289,7 @@ fn unknown_vcenter() -> Case {
 /// never seen. The provider must write an event about the node and stay ready.
 fn hidden_machine() -> Case {
     let scenario = world(4, s(400))
-        .with(|it| it.start = false)
+        .with_provider(|it| it.start = false)
         .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
         .at(s(10), forget_reference(2))
         .at(s(10), hidden(Backend::VCenter, 2))
@@ -353,11 +353,11 @@ fn lost_again() -> Case {
                         && event.object["involvedObject"]["name"] == name(2))
             })
         };
-        Verdict::of(told(s(0), s(300)), || {
+        Verdict::pass_if(told(s(0), s(300)), || {
             "no event MachineNotVisible followed the first loss of the privilege".to_owned()
         })
         .and(|| {
-            Verdict::of(told(again, s(900)), || {
+            Verdict::pass_if(told(again, s(900)), || {
                 "no event MachineNotVisible followed the second loss of the privilege".to_owned()
             })
         })
@@ -387,7 +387,7 @@ fn many_hidden() -> Case {
         about.sort();
         about.dedup();
         is_ready(run, s(250)).and(|| troubled(run, s(250), "not-visible", N)).and(|| {
-            Verdict::of((1..=TOLD).contains(&about.len()), || {
+            Verdict::pass_if((1..=TOLD).contains(&about.len()), || {
                 format!(
                     "{} nodes have an event MachineNotVisible; 1 to {TOLD} of {N} are allowed: {about:?}",
                     about.len()
@@ -403,7 +403,7 @@ fn many_hidden() -> Case {
 /// is initialized.
 fn readiness(backend: Backend) -> Case {
     let scenario = world(4, s(120))
-        .with(|it| it.start = false)
+        .with_provider(|it| it.start = false)
         .at(s(10), Act::StartAll)
         .at(s(10), Act::Scrape);
     // One scrape per second from the start of the provider on.
@@ -413,9 +413,9 @@ fn readiness(backend: Backend) -> Case {
         let Some(first) = first else {
             return Verdict::inconclusive("the provider initialized no node");
         };
-        at(run, s(10), |scrape| {
+        judge_scrape_at(run, s(10), |scrape| {
             let is_early = scrape.unready().next().is_none();
-            Verdict::of(!is_early, || {
+            Verdict::pass_if(!is_early, || {
                 format!("/readyz passes at the start of the process, before the provider called its backend {backend}")
                     .at(s(10))
             })
@@ -423,7 +423,7 @@ fn readiness(backend: Backend) -> Case {
         .and(|| {
             let next = run.scrapes.iter().find(|it| it.at >= first + T_MONITOR);
             let bad = next.and_then(|it| Some((it.at, it.unready().next()?)));
-            Verdict::of(bad.is_none(), || {
+            Verdict::pass_if(bad.is_none(), || {
                 format!("the first node is initialized at {first}, but /readyz still fails after a monitor period: {bad:?}").at(first)
             })
         })
@@ -435,7 +435,7 @@ fn readiness(backend: Backend) -> Case {
 /// After a crash of this replica the other replica must report it.
 fn leadership() -> Case {
     let scenario = world(3, s(150))
-        .with(|it| it.replicas = 2)
+        .with_provider(|it| it.replicas = 2)
         .at(SETTLED, Act::Scrape)
         .at(SETTLED, Act::CrashLeader)
         .at(SETTLED + s(45), Act::Scrape);
@@ -464,7 +464,7 @@ fn leadership() -> Case {
             && of(standby, &before, 0.0)
             && after.iter().any(|(replica, ..)| Some(*replica) == standby)
             && of(standby, &after, 1.0);
-        Verdict::of(holds, || {
+        Verdict::pass_if(holds, || {
             format!(
                 "only the leader may report 1 and 2; replica, leader_election_master_status and \
                  running_managed_controllers are {before:?}, and after the crash of the leader {after:?}"

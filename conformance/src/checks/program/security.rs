@@ -42,7 +42,7 @@ const SECRET: &str = "credentials";
 /// these events occurred, that the log covers them, and that the provider initialized the nodes.
 fn credentials_replaced(backend: Backend) -> Case {
     let (refused, known) = (s(120), s(200));
-    let scenario = world(4, s(550)).with(|it| it.verbose = true);
+    let scenario = world(4, s(550)).with_provider(|it| it.verbose = true);
     let scenario = match backend {
         Backend::VCenter => {
             let user = PROVIDER_USER.to_owned();
@@ -53,7 +53,7 @@ fn credentials_replaced(backend: Backend) -> Case {
                 .into_iter()
                 .map(|op| Rule::new(format!("unreadable/{op}"), [short.clone()]).op([op]).first(1));
             let scenario = scenario
-                .with(|it| it.secret = Some(SECRET.to_owned()))
+                .with_provider(|it| it.secret = Some(SECRET.to_owned()))
                 .at(refused, Command::RotatePassword { vcenter: None, user, password })
                 .at(refused, backend.disconnect())
                 .at(known, Act::Secret { name: SECRET.to_owned(), password: PASSWORD.to_owned() });
@@ -117,7 +117,7 @@ fn life() -> Scenario {
 
 /// Moves the credentials to a Secret in vCenter mode, so that the provider has to read it.
 fn with_secret(backend: Backend, scenario: Scenario) -> Scenario {
-    scenario.with(|it| it.secret = backend.is_vcenter().then(|| SECRET.to_owned()))
+    scenario.with_provider(|it| it.secret = backend.is_vcenter().then(|| SECRET.to_owned()))
 }
 
 /// Creates a case in which a provider with the documented roles must do all its work without a
@@ -131,7 +131,7 @@ fn documented(backend: Backend) -> Case {
             })
         });
         whole_surface(run).and(|| changes_no_inventory(run)).and(|| {
-            Verdict::of(refused.is_none(), || {
+            Verdict::pass_if(refused.is_none(), || {
                 format!(
                     "a server refused a call for lack of rights: {}",
                     refused.map(ToString::to_string).unwrap_or_default()
@@ -152,7 +152,7 @@ fn whole_surface(run: &Run) -> Verdict {
     let shown = run.when(&name(3), |node| node.ips().any(|ip| ip == "10.6.0.1"));
     run.initializes(&names(6), s(0), T_INIT).and(|| {
         let is_in_time = [marked, gone].iter().all(|at| at.is_some_and(|at| at.since_start() < bound));
-        Verdict::of(zoned && is_in_time && shown.is_some(), || {
+        Verdict::pass_if(zoned && is_in_time && shown.is_some(), || {
             format!(
                 "the provider did not do all its work in time; zone: {zoned}, shutdown taint: {marked:?}, deletion: {gone:?}, new address: {shown:?}"
             )
@@ -184,7 +184,7 @@ fn changes_no_inventory(run: &Run) -> Verdict {
         _ => false,
     };
     let change = run.calls().find(|call| changes(call));
-    Verdict::of(change.is_none(), || {
+    Verdict::pass_if(change.is_none(), || {
         format!(
             "the provider changed something in its backend, but may only read: {}",
             change.map(ToString::to_string).unwrap_or_default()
@@ -246,7 +246,7 @@ fn restarted(backend: Backend) -> Scenario {
 /// calls with its usual message, and a log line or an event must name the right.
 fn missing(backend: Backend, face: Face, (verbs, resource, group): Right) -> Case {
     let is_lease = resource == "leases";
-    let mut scenario = restarted(backend).with(|it| it.leader_election = is_lease);
+    let mut scenario = restarted(backend).with_provider(|it| it.leader_election = is_lease);
     for verb in verbs {
         let message = format!(
             "{resource} is forbidden: User \"system:serviceaccount:kube-system:cloud-controller-manager\" cannot {verb} resource \"{resource}\" in API group \"{group}\""
@@ -274,7 +274,7 @@ fn named(run: &Run, says: &dyn Fn(&str) -> bool) -> Verdict {
     let mut texts = logged().map(|line| line.replace('\\', "")).chain(events);
     let told = logged().find(|line| line.contains("forbidden") || line.contains("NoPermission"));
     let told = told.unwrap_or_default();
-    Verdict::of(texts.any(|text| says(&text)), || {
+    Verdict::pass_if(texts.any(|text| says(&text)), || {
         format!(
             "neither a log line nor an event names the missing right; the nearest log line is: {told}"
         )
@@ -344,12 +344,12 @@ fn in_the_table(backend: Backend) -> Case {
         let status = run
             .calls()
             .find(|call| call.op == "patch nodes" && call.req.detail.contains("\"status\":"));
-        Verdict::of(unknown.is_none(), || {
+        Verdict::pass_if(unknown.is_none(), || {
             let call = unknown.map(ToString::to_string).unwrap_or_default();
             format!("no documented role permits this request: {call}")
         })
         .and(|| {
-            Verdict::of(status.is_none(), || {
+            Verdict::pass_if(status.is_none(), || {
                 let call = status.map(ToString::to_string).unwrap_or_default();
                 format!("the provider wrote a status without the subresource nodes/status: {call}")
             })

@@ -117,21 +117,21 @@ impl CallReport {
     /// Returns the bill of a provider that the driver played with fleets of one or more sizes. The
     /// ledger of each fleet has the phases of the scenario for bills.
     pub fn of_phases(name: &str, status_period: u32, parts: &[Part<'_>]) -> Self {
-        Self::of(name, parts, &TimeBase { status_period, seconds: None })
+        Self::new(name, parts, &TimeBase { status_period, seconds: None })
     }
 
     /// Returns the bill of a captured ledger, whose fleet has this number of nodes; `None` means
     /// that the number is unknown.
     pub fn of_ledger(name: &str, nodes: Option<u32>, records: &[Record]) -> Self {
         let seconds = lasted(records);
-        Self::of(
+        Self::new(
             name,
             &[Part { nodes, records }],
             &TimeBase { status_period: 300, seconds: Some(seconds) },
         )
     }
 
-    fn of(name: &str, parts: &[Part<'_>], pace: &TimeBase) -> Self {
+    fn new(name: &str, parts: &[Part<'_>], pace: &TimeBase) -> Self {
         let mut items: BTreeMap<Key, Item> = BTreeMap::new();
         let mut calls: BTreeMap<&'static str, u64> = BTreeMap::new();
         for part in parts {

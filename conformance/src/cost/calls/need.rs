@@ -103,7 +103,7 @@ fn of_one_ledger(records: &[Record]) -> Vec<Mark> {
     let per_object = per_object(&calls);
     let relogins = relogins(records);
     let rereads = rereads(records);
-    let triggers = trigger::of(records);
+    let triggers = trigger::triggers(records);
     let mark = |call: &&Record| {
         let seq = call.seq;
         let need = match call.class {
@@ -128,7 +128,7 @@ pub(super) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn of(call: &'a Record) -> Self {
+    pub(super) fn of_call(call: &'a Record) -> Self {
         let caller = &call.client;
         // Over a socket, the ledger labels a client `anonymous` before its login and with its user
         // afterwards, so neither is a label.
@@ -175,7 +175,7 @@ pub(super) fn failed(call: &Record) -> bool {
 /// sessions or watches ended, or a replica started: the client must make sure then. Leaves out
 /// health requests, too.
 fn rereads(records: &[Record]) -> BTreeSet<u64> {
-    let mut served: HashMap<(Client<'_>, Request), (Digest, u64)> = HashMap::new();
+    let mut served: HashMap<(Client<'_>, RequestIdentity), (Digest, u64)> = HashMap::new();
     let mut doubts: HashMap<Client<'_>, u64> = HashMap::new();
     let mut pages: HashMap<(Client<'_>, &str), u32> = HashMap::new();
     let mut everybody_doubts = 0;
@@ -190,7 +190,7 @@ fn rereads(records: &[Record]) -> BTreeSet<u64> {
         if record.kind != Kind::Call {
             continue;
         }
-        let client = Client::of(record);
+        let client = Client::of_call(record);
         if failed(record) {
             doubts.insert(client, record.seq);
             continue;
@@ -202,7 +202,7 @@ fn rereads(records: &[Record]) -> BTreeSet<u64> {
         }
         let page = pages.entry((client.clone(), page_of(record))).or_default();
         *page = if is_next_page(record) { *page + 1 } else { 0 };
-        let request = Request::of(record, *page);
+        let request = RequestIdentity::of_call(record, *page);
         let doubted = doubts.get(&client).copied().unwrap_or(0).max(everybody_doubts);
         let before = served.insert((client, request), (digest, record.seq));
         if before.is_some_and(|(last, at)| last == digest && at > doubted) {
@@ -215,15 +215,15 @@ fn rereads(records: &[Record]) -> BTreeSet<u64> {
 /// A request as the ledger records it. Leaves out the resource version and the timeout, which may
 /// differ between equal requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Request {
+struct RequestIdentity {
     op: String,
     object: [Option<String>; 4],
     detail: String,
     page: u32,
 }
 
-impl Request {
-    fn of(call: &Record, page: u32) -> Self {
+impl RequestIdentity {
+    fn of_call(call: &Record, page: u32) -> Self {
         let target = &call.target;
         let (namespace, name) = (target.namespace.clone(), target.name.clone());
         let (moref, uuid) = (target.moref.clone(), target.uuid.clone());
@@ -268,7 +268,7 @@ fn relogins(records: &[Record]) -> BTreeSet<u64> {
         if record.kind != Kind::Call {
             continue;
         }
-        let client = Client::of(record);
+        let client = Client::of_call(record);
         if record.class != Some(Class::Login) {
             if failed(record) {
                 // After a refused or lost call, the client has a reason to log in again.
@@ -327,7 +327,7 @@ fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
             continue;
         }
         let kind = call.target.kind.as_deref();
-        let burst = bursts.entry((Client::of(call), op, kind)).or_default();
+        let burst = bursts.entry((Client::of_call(call), op, kind)).or_default();
         if burst.last().is_some_and(|last| call.t.since(last.t) > TOGETHER) {
             close(&std::mem::take(burst));
         }

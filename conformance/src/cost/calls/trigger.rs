@@ -92,7 +92,7 @@ const SOON: Duration = Duration::from_secs(10);
 const MONITOR: Duration = Duration::from_secs(30);
 
 /// Returns the trigger of each call, by sequence number.
-pub(super) fn of(records: &[Record]) -> BTreeMap<u64, Trigger> {
+pub(super) fn triggers(records: &[Record]) -> BTreeMap<u64, Trigger> {
     let bursts = bursts(records);
     let mut found = BTreeMap::new();
     let (mut starting, mut lost) = (true, false);
@@ -152,7 +152,7 @@ fn bursts(records: &[Record]) -> BTreeMap<u64, Trigger> {
     let mut by_client: BTreeMap<Client<'_>, Vec<Burst>> = BTreeMap::new();
     let reads = |it: &&Record| it.kind == Kind::Call && it.class == Some(Class::Read);
     for call in records.iter().filter(reads) {
-        let bursts = by_client.entry(Client::of(call)).or_default();
+        let bursts = by_client.entry(Client::of_call(call)).or_default();
         match bursts.last_mut() {
             Some(last) if call.t.since(last.to) <= GAP => {
                 last.to = call.t;

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::in_cluster::{Play, Played};
+use super::in_cluster::{FleetCost, Play};
 use super::plan::Plan;
 use super::report::{self, Column};
 use super::virtual_time;
 use crate::cost::CountedMode;
 use crate::e2e::engine;
-use crate::e2e::interrupt::guarded;
+use crate::e2e::interrupt::until_signal;
 use crate::e2e::lab::cluster::{Cluster, Machine};
 use crate::e2e::lab::deploy::{self, Deployment};
 use crate::e2e::lab::peer::{Peer, peer};
@@ -76,7 +76,7 @@ pub(in crate::e2e) async fn run(
     wanted.touch()?;
     deploy::remove(&cluster).await?;
     Simulator::end(&wanted.name, &wanted.directory()).await?;
-    let columns = guarded(count(out, bench, wanted, &cluster, &made)).await;
+    let columns = until_signal(count(out, bench, wanted, &cluster, &made)).await;
     if was_there {
         // Restores the kept lab, even after a failure.
         deploy::remove(&cluster).await?;
@@ -117,7 +117,7 @@ async fn count(
     let providers = providers(bench, cluster, made).await?;
     let mut columns = Vec::new();
     for provider in &providers {
-        let mut column = Column::of(provider.name);
+        let mut column = Column::named(provider.name);
         for nodes in &bench.nodes {
             let period =
                 bench.period.map_or_else(|| Plan::usual_period(*nodes), Duration::from_secs);
@@ -125,7 +125,7 @@ async fn count(
             writeln!(out, "{}, {nodes} nodes, periods of {} s", provider.name, period.as_secs())?;
             let made = LabRecord { backend: provider.backend, ..made.clone() };
             let simulator = wanted.simulator_up(cluster, &made, *nodes).await?;
-            let place = Place { cluster, simulator: &simulator, machines: &machines };
+            let place = FleetLab { cluster, simulator: &simulator, machines: &machines };
             let played = provider.play(out, &place, wanted, plan).await;
             Simulator::end(&wanted.name, &wanted.directory()).await?;
             match played {
@@ -157,8 +157,8 @@ async fn providers(
     bench: &BenchOptions,
     cluster: &Cluster,
     made: &LabRecord,
-) -> anyhow::Result<Vec<Provider>> {
-    let ours = |it: &CountedMode| Provider {
+) -> anyhow::Result<Vec<CountedProvider>> {
+    let ours = |it: &CountedMode| CountedProvider {
         name: it.word(),
         backend: it.backend(),
         subject: Some(*it),
@@ -175,19 +175,19 @@ async fn providers(
     };
     let is_asked = !bench.columns.is_empty() || !bench.peers.is_empty();
     let subjects: &[CountedMode] = if is_asked { &bench.columns } else { &usual };
-    let mut providers: Vec<Provider> = subjects.iter().map(ours).collect();
+    let mut providers: Vec<CountedProvider> = subjects.iter().map(ours).collect();
     for peer in &bench.peers {
         let (program, image) = (peer.program, peer.image(cluster).await?);
         let deployment =
             Deployment { image, flags: Vec::new(), second: true, program: Some(program) };
         let (name, backend) = (program.name(), program.backend());
-        providers.push(Provider { name, backend, subject: None, deployment });
+        providers.push(CountedProvider { name, backend, subject: None, deployment });
     }
     Ok(providers)
 }
 
 /// A provider whose calls are counted.
-struct Provider {
+struct CountedProvider {
     name: &'static str,
     backend: Backend,
     /// Instances mode to play in virtual time; `None` for providers of other vendors.
@@ -196,23 +196,23 @@ struct Provider {
 }
 
 /// Environment in which the benchmark counts calls.
-struct Place<'a> {
+struct FleetLab<'a> {
     cluster: &'a Cluster,
     simulator: &'a Simulator,
     machines: &'a [Machine],
 }
 
-impl Provider {
+impl CountedProvider {
     async fn play(
         &self,
         out: &mut impl Write,
-        place: &Place<'_>,
+        place: &FleetLab<'_>,
         wanted: &LabSpec,
         plan: Plan,
-    ) -> anyhow::Result<Played> {
+    ) -> anyhow::Result<FleetCost> {
         let mut deployment = self.deployment.clone();
         deployment.flags.extend(plan.flags());
-        let Place { cluster, simulator, machines } = *place;
+        let FleetLab { cluster, simulator, machines } = *place;
         let (provider, project) = (&deployment, wanted.project.as_path());
         let play = Play { cluster, simulator, machines, provider, project, plan };
         play.play(out).await

@@ -16,13 +16,13 @@ use crate::e2e::lab::cluster::{Cluster, Machine};
 use crate::e2e::lab::deploy::{self, Deployment};
 use crate::e2e::lab::kubelet;
 use crate::e2e::lab::simulator::{Simulator, addresses_of};
-use crate::e2e::tally::{Audited, Since, Tally};
+use crate::e2e::tally::{AuditEntry, LedgerPosition, Tally};
 use crate::e2e::until;
 
 /// Cost of a provider with one fleet in a cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Played {
+pub(super) struct FleetCost {
     /// Calls by phase.
     pub(super) tallies: BTreeMap<String, Tally>,
     /// Seconds from the beginning of the provider's deployment until every node was initialized.
@@ -46,13 +46,13 @@ pub(super) struct Play<'a> {
 /// Start of a count: the position in the ledger, and the length of the audit log in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    record: Since,
+    record: LedgerPosition,
     audited: u64,
 }
 
 impl Play<'_> {
     /// Plays every phase, then removes the provider and the fleet, even if a phase fails.
-    pub(super) async fn play(&self, out: &mut impl Write) -> anyhow::Result<Played> {
+    pub(super) async fn play(&self, out: &mut impl Write) -> anyhow::Result<FleetCost> {
         fleet::avoid(self.cluster).await?;
         self.set_timing().await?;
         self.simulator.create_machines(self.machines).await?;
@@ -75,8 +75,8 @@ impl Play<'_> {
         self.simulator.events(&steps.into_iter().map(set).collect::<Vec<_>>()).await
     }
 
-    async fn phases(&self, fleet: &Fleet, out: &mut impl Write) -> anyhow::Result<Played> {
-        let mut played = Played::default();
+    async fn phases(&self, fleet: &Fleet, out: &mut impl Write) -> anyhow::Result<FleetCost> {
+        let mut played = FleetCost::default();
         for phase in Phase::ALL {
             // Before the first phase no provider runs.
             let mut mark = match phase {
@@ -170,7 +170,7 @@ impl Play<'_> {
         let mut last = None;
         loop {
             sleep(Duration::from_secs(2)).await;
-            let asked = Tally::default().with(&self.audited_since(begin).await?).cluster;
+            let asked = Tally::default().with_audit(&self.audited_since(begin).await?).cluster;
             if last.as_ref() == Some(&asked) {
                 return Ok(());
             }
@@ -184,7 +184,7 @@ impl Play<'_> {
             .await
     }
 
-    async fn steady(&self, played: &mut Played) -> anyhow::Result<()> {
+    async fn steady(&self, played: &mut FleetCost) -> anyhow::Result<()> {
         let (begin, before) = (Instant::now(), self.processor_seconds().await?);
         sleep_until(begin + self.plan.length(Phase::Steady)).await;
         let used = self.processor_seconds().await? - before;
@@ -241,7 +241,7 @@ impl Play<'_> {
     }
 
     async fn now(&self) -> anyhow::Result<Mark> {
-        let record = Since::now(self.simulator).await?;
+        let record = LedgerPosition::now(self.simulator).await?;
         let size = self.cluster.on_control_plane(&format!("wc -c <{AUDIT}")).await?;
         let audited = size.trim().parse().with_context(|| format!("{AUDIT}: {size:?}"))?;
         Ok(Mark { record, audited })
@@ -250,10 +250,10 @@ impl Play<'_> {
     /// Returns the calls since the mark, and moves the mark's position in the ledger behind them.
     async fn tally(&self, mark: &mut Mark) -> anyhow::Result<Tally> {
         let tally = mark.record.calls(self.simulator).await?;
-        Ok(tally.with(&self.audited_since(*mark).await?))
+        Ok(tally.with_audit(&self.audited_since(*mark).await?))
     }
 
-    async fn audited_since(&self, mark: Mark) -> anyhow::Result<Vec<Audited>> {
+    async fn audited_since(&self, mark: Mark) -> anyhow::Result<Vec<AuditEntry>> {
         let tail = format!("tail -c +{} {AUDIT}", mark.audited + 1);
         let text = self.cluster.on_control_plane(&tail).await?;
         let read = |line: &str| {

@@ -40,7 +40,7 @@ impl Phase {
         }
     }
 
-    pub(super) const fn what(self) -> &'static str {
+    pub(super) const fn description(self) -> &'static str {
         match self {
             Self::Join => "the provider starts and initializes the N nodes that wait for it",
             Self::Steady => "nothing changes; three status periods",

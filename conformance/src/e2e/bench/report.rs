@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use plotters::prelude::*;
 use serde::Serialize;
 
-use super::in_cluster::Played;
+use super::in_cluster::FleetCost;
 use super::plan::{Phase, Plan};
 use crate::cost::{Fit, fit};
 use crate::e2e::tally::Tally;
@@ -25,7 +25,7 @@ pub(super) struct Column {
     /// Status period by fleet size, in seconds.
     pub(super) periods: BTreeMap<u32, u64>,
     /// Results in a cluster made by kind, by fleet size.
-    pub(super) kind: BTreeMap<u32, Played>,
+    pub(super) kind: BTreeMap<u32, FleetCost>,
     /// Calls in virtual time, by fleet size and phase; empty for providers of other vendors.
     pub(super) virtual_time: BTreeMap<u32, BTreeMap<&'static str, Tally>>,
     /// Fleets whose run failed, each with the reason.
@@ -35,14 +35,14 @@ pub(super) struct Column {
 
 impl Column {
     /// Returns a column without results.
-    pub(super) fn of(name: &str) -> Self {
+    pub(super) fn named(name: &str) -> Self {
         let (periods, kind, virtual_time, errors) = Default::default();
         Self { name: name.to_owned(), periods, kind, virtual_time, errors }
     }
 
     /// Returns the number of calls in a phase by fleet size, including calls for the real nodes.
     fn calls(&self, phase: Phase) -> BTreeMap<u32, u64> {
-        let total = |(n, played): (&u32, &Played)| {
+        let total = |(n, played): (&u32, &FleetCost)| {
             (*n, played.tallies.get(phase.name()).map_or(0, Tally::total))
         };
         self.kind.iter().map(total).collect()
@@ -205,7 +205,7 @@ fn overview(columns: &[Column]) -> String {
             let tally =
                 |phase: Phase| played.tallies.get(phase.name()).cloned().unwrap_or_default();
             let calls = Phase::ALL.map(|phase| tally(phase).total().to_string()).join(" | ");
-            let Played { join_seconds, steady_cpu_percent, peak_memory_mib, .. } = played;
+            let FleetCost { join_seconds, steady_cpu_percent, peak_memory_mib, .. } = played;
             let _ = writeln!(
                 text,
                 "| {} | {n} | {calls} | {} | {join_seconds:.1} s | {steady_cpu_percent:.1} % | {peak_memory_mib:.0} MiB |",
@@ -225,7 +225,7 @@ pub(super) fn markdown(columns: &[Column]) -> String {
         columns.iter().flat_map(|it| it.kind.keys().copied()).collect();
     for phase in Phase::ALL {
         let heads: Vec<String> = sizes.iter().map(|n| format!("N={n}")).collect();
-        let _ = writeln!(text, "### {}: {}\n", phase.name(), phase.what());
+        let _ = writeln!(text, "### {}: {}\n", phase.name(), phase.description());
         let _ = writeln!(
             text,
             "| provider | {} | a + b·N | r² | logins | KiB | writes to the cluster |",
@@ -323,8 +323,10 @@ mod tests {
             cluster_waits: [(LOOKED_AT.to_owned(), 20)].into(),
             ..Tally::default()
         };
-        let played =
-            Played { tallies: [("steady".to_owned(), tally(seen))].into(), ..Played::default() };
+        let played = FleetCost {
+            tallies: [("steady".to_owned(), tally(seen))].into(),
+            ..FleetCost::default()
+        };
         Column {
             name: "ours".to_owned(),
             periods: [(10, 20)].into(),

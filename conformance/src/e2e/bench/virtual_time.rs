@@ -41,7 +41,7 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
     topology.timing.steps.insert(Step::ServiceStart, Completion::After(SERVICE_START));
     // The provider first runs for one period, in which it initializes the real nodes.
     let mut at = plan.period * 2;
-    let mut scenario = Scenario::new("bench", topology, Duration::ZERO).with(|it| {
+    let mut scenario = Scenario::new("bench", topology, Duration::ZERO).with_provider(|it| {
         it.replicas = 2;
         it.status_period = plan.period;
         it.monitor_period = MONITOR;

@@ -106,7 +106,10 @@ impl Deployment {
         }
         let patch = serde_json::to_string(&patch)?;
         let kubectl = cluster.kubectl().args(["patch", "--local", "-f", "-", "--type=json"]);
-        kubectl.args(["-p", &patch, "-o", "yaml"]).with_input(&replica.of(workload)).await
+        kubectl
+            .args(["-p", &patch, "-o", "yaml"])
+            .with_input(&replica.workload_from(workload))
+            .await
     }
 
     /// Waits until every replica runs and is ready, up to `within` for each.
@@ -206,7 +209,7 @@ const LEADS: [&str; 2] = [": leading ", "uccessfully acquired lease"];
 
 impl Replica {
     /// Returns the workload of the manifests with the name and port of this replica.
-    fn of(self, workload: &str) -> String {
+    fn workload_from(self, workload: &str) -> String {
         let port = |replica: Self| replica.port.to_string();
         workload.replace(FIRST.workload, self.workload).replace(&port(FIRST), &port(self))
     }
@@ -322,7 +325,7 @@ mod tests {
             assert!(!text.contains("kind: Secret") && !text.contains("kind: ConfigMap"), "{text}");
             let (workload, rest) = apart(&text).unwrap();
             assert!(workload.contains(PUBLISHED) && rest.contains("kind: ClusterRole"), "{rest}");
-            let second = SECOND.of(&workload);
+            let second = SECOND.workload_from(&workload);
             assert!(second.contains("--secure-port=10268"), "{second}");
             assert!(!second.contains("10258"), "both replicas would use the same port");
         }

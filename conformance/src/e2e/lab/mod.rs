@@ -63,10 +63,10 @@ pub(super) struct LabRecord {
 impl LabSpec {
     /// Returns the directory with the lab's files.
     pub(super) fn directory(&self) -> PathBuf {
-        self.laboratories().join(&self.name)
+        self.labs_directory().join(&self.name)
     }
 
-    fn laboratories(&self) -> PathBuf {
+    fn labs_directory(&self) -> PathBuf {
         self.cache.join("e2e")
     }
 
@@ -102,7 +102,7 @@ impl LabSpec {
 
     /// True if the lab exists and is not a temporary one.
     pub(super) fn is_kept(&self) -> bool {
-        self.made().exists() && !self.passing().exists()
+        self.record_path().exists() && !self.passing().exists()
     }
 
     /// Prepares a temporary lab, which the caller must delete. First deletes the temporary lab that
@@ -209,7 +209,7 @@ impl LabSpec {
             sim_image: sim.clone(),
             provider_image: provider.clone(),
         };
-        std::fs::write(self.made(), serde_json::to_vec_pretty(&made)?)?;
+        std::fs::write(self.record_path(), serde_json::to_vec_pretty(&made)?)?;
         let cluster = self.create(programs, &image).await?;
         step.done("cluster of three nodes")?;
         cluster.load(&images).await?;
@@ -218,7 +218,7 @@ impl LabSpec {
     }
 
     async fn create(&self, programs: Programs, image: &str) -> anyhow::Result<Cluster> {
-        let lock = engine::network_lock(&self.laboratories())?;
+        let lock = engine::network_lock(&self.labs_directory())?;
         let held = async || Ok(lock.try_lock_shared().is_ok().then_some(()));
         until(Duration::from_secs(60), held).await?.context(
             "another process has locked kind's network for a minute; try again when it has ended",
@@ -239,7 +239,7 @@ impl LabSpec {
         Simulator::start(name, image, &directory, made.backend, kubectl, vms).await
     }
 
-    fn made(&self) -> PathBuf {
+    fn record_path(&self) -> PathBuf {
         self.directory().join("made.json")
     }
 
@@ -266,7 +266,7 @@ impl LabSpec {
     /// Opens only the cluster of an existing lab. Removes simulated Nodes, and repairs the effects
     /// of an interruption on the cluster.
     pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, LabRecord)> {
-        let path = self.made();
+        let path = self.record_path();
         let Ok(text) = std::fs::read(&path) else {
             let remedy = format!("make it with `conformance e2e up --name {}`", self.name);
             return Err(self.refused("does not exist").remedy(remedy).into());
@@ -287,7 +287,7 @@ impl LabSpec {
     /// of removed containers.
     pub(super) async fn down(&self) -> anyhow::Result<usize> {
         engine::ready(&self.project, false).await?;
-        let lock = engine::network_lock(&self.laboratories())?;
+        let lock = engine::network_lock(&self.labs_directory())?;
         let removed = engine::sweep(&self.name, &self.cluster_name(), &lock).await?;
         let directory = self.directory();
         if directory.exists() {

@@ -52,7 +52,7 @@ impl Disturbance {
         if ready != Verdict::Pass {
             return Ok(ready);
         }
-        let before = shown(lab).await?;
+        let before = nodes_by_name(lab).await?;
         let joining = lab.joining().await?;
         match self {
             Self::Restart => lab.restart().await?,
@@ -89,13 +89,13 @@ impl Disturbance {
             Self::Update => lab.rollout("status").await?,
             _ => {}
         }
-        let after = shown(lab).await?;
+        let after = nodes_by_name(lab).await?;
         Ok(verdict?.and(|| unchanged(&before, &after)).and(|| fired))
     }
 }
 
 /// Facts of Nodes, by name.
-pub(in crate::e2e) type Shown = BTreeMap<String, NodeFacts>;
+pub(in crate::e2e) type NodesByName = BTreeMap<String, NodeFacts>;
 
 /// Returns a number that was not used before: the time in microseconds.
 fn fresh() -> u64 {
@@ -105,7 +105,7 @@ fn fresh() -> u64 {
 /// Returns the facts of each Node without its readiness, which the kubelet reports, and without
 /// its list of taints. Whether it has the uninitialized or the shutdown taint stays. The facts
 /// include the UID, because a Node that was deleted and created again has another UID.
-pub(in crate::e2e) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
+pub(in crate::e2e) async fn nodes_by_name(lab: &Lab) -> anyhow::Result<NodesByName> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         (name, NodeFacts { ready: String::new(), taints: Vec::new(), ..facts(node) })
@@ -114,7 +114,7 @@ pub(in crate::e2e) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
 }
 
 /// Passes if every Node is unchanged, else fails with the first difference.
-pub(in crate::e2e) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
+pub(in crate::e2e) fn unchanged(before: &NodesByName, after: &NodesByName) -> Verdict {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let other = names.into_iter().find(|name| before.get(*name) != after.get(*name));
     other.map_or(Verdict::Pass, |name| {

@@ -13,7 +13,7 @@ use super::lab::Lab;
 use super::lab::cluster::Machine;
 use super::lab::peer::Peer;
 use super::shell::call;
-use super::tally::Since;
+use super::tally::LedgerPosition;
 use super::until;
 use crate::checks::lifecycle::required_deletions;
 use crate::judge::verdict::Verdict;
@@ -30,11 +30,11 @@ pub(super) struct Scenario {
     pub(super) title: &'static str,
     /// The only mode that plays the scenario; `None` for every mode.
     only: Option<Backend>,
-    what: What,
+    what: Actions,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Actions {
     Join,
     Pods,
     Shutdown,
@@ -46,22 +46,26 @@ enum What {
 
 /// Every scenario, in the order in which they are played.
 pub(super) const ALL: &[Scenario] = &[
-    scenario("NODE-001", "every node is initialized", What::Join),
+    scenario("NODE-001", "every node is initialized", Actions::Join),
     scenario(
         "NODE-007",
         "pods run on the nodes that labels select, and logs and exec reach them",
-        What::Pods,
+        Actions::Pods,
     ),
     scenario(
         "LIFE-005",
         "the node of a powered-off machine gets the shutdown taint",
-        What::Shutdown,
+        Actions::Shutdown,
     ),
-    scenario("LIVE-002", "two minutes without vCenter or Supervisor delete no node", What::Outage),
+    scenario(
+        "LIVE-002",
+        "two minutes without vCenter or Supervisor delete no node",
+        Actions::Outage,
+    ),
     scenario(
         "NODE-DEL-010",
         "the node and the pods of a deleted machine are deleted",
-        What::Deleted,
+        Actions::Deleted,
     ),
     with_vcenter("LIVE-002", "vCenter stops and starts again", Disturbance::Restart),
     with_vcenter("LIVE-001", "vCenter gets another certificate", Disturbance::Certificate),
@@ -71,18 +75,18 @@ pub(super) const ALL: &[Scenario] = &[
     scenario(
         "NODE-034",
         "another provider takes over, and then ours takes over again",
-        What::Swapped,
+        Actions::Swapped,
     ),
     disturbed("LIVE-004", "the API server is killed", Disturbance::ApiServer),
     disturbed("LIVE-005", "etcd stops for 20 seconds", Disturbance::Store),
 ];
 
-const fn scenario(id: &'static str, title: &'static str, what: What) -> Scenario {
+const fn scenario(id: &'static str, title: &'static str, what: Actions) -> Scenario {
     Scenario { id, title, only: None, what }
 }
 
 const fn disturbed(id: &'static str, title: &'static str, by: Disturbance) -> Scenario {
-    scenario(id, title, What::Disturbed(by))
+    scenario(id, title, Actions::Disturbed(by))
 }
 
 const fn with_vcenter(id: &'static str, title: &'static str, by: Disturbance) -> Scenario {
@@ -107,13 +111,13 @@ impl Scenario {
     /// Fails if the harness fails.
     pub(super) async fn play(&self, lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
         match self.what {
-            What::Join => join(lab).await,
-            What::Pods => pods(lab).await,
-            What::Shutdown => shutdown(lab).await,
-            What::Outage => outage(lab).await,
-            What::Deleted => deleted(lab).await,
-            What::Disturbed(by) => by.play(lab).await,
-            What::Swapped => swap::play(lab, peer).await,
+            Actions::Join => join(lab).await,
+            Actions::Pods => pods(lab).await,
+            Actions::Shutdown => shutdown(lab).await,
+            Actions::Outage => outage(lab).await,
+            Actions::Deleted => deleted(lab).await,
+            Actions::Disturbed(by) => by.play(lab).await,
+            Actions::Swapped => swap::play(lab, peer).await,
         }
     }
 }
@@ -327,8 +331,8 @@ async fn off_and_on(lab: &Lab, machine: &Machine) -> anyhow::Result<Verdict> {
     kubelet(machine, "start").await?;
     let back = |node: Option<&NodeFacts>| node.is_some_and(|it| it.ready == "True" && !it.shutdown);
     let is_back = lab.becomes(&machine.name, SOON, back).await?;
-    Ok(Verdict::of(is_tainted, || format!("node {} did not get the shutdown taint within {NOT_READY:?}", machine.name))
-        .and(|| Verdict::of(is_back, || format!("node {} was not Ready without the shutdown taint within {SOON:?} after its machine was switched on", machine.name))))
+    Ok(Verdict::pass_if(is_tainted, || format!("node {} did not get the shutdown taint within {NOT_READY:?}", machine.name))
+        .and(|| Verdict::pass_if(is_back, || format!("node {} was not Ready without the shutdown taint within {SOON:?} after its machine was switched on", machine.name))))
 }
 
 /// Cuts the cluster off from vCenter or the Supervisor while the kubelet of a node does not run. A
@@ -370,7 +374,7 @@ struct DuringOutage {
 /// Stops the kubelet of the machine, and watches its Node for two minutes.
 async fn during_outage(lab: &Lab, machine: &Machine) -> anyhow::Result<DuringOutage> {
     let simulator = &lab.simulator;
-    let mut since = Since::now(simulator).await?;
+    let mut since = LedgerPosition::now(simulator).await?;
     kubelet(machine, "stop").await?;
     let is_reached = lab.cluster.reaches(&simulator.address, simulator.port()).await;
     let gone = |node: Option<&NodeFacts>| node.is_none();
@@ -393,7 +397,7 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     lab.cluster.kubectl().args(ready).output().await?;
     kubelet(machine, "stop").await?;
     // Counts from before the deletion, to include the calls that it causes at once.
-    let mut since = Since::now(&lab.simulator).await?;
+    let mut since = LedgerPosition::now(&lab.simulator).await?;
     lab.simulator.delete(machine).await?;
     let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;
     let (calls, budget) =
@@ -415,9 +419,9 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     };
     let is_back = lab.becomes(&machine.name, SOON * 2, is_right).await?;
     let n_calls = calls.total();
-    Ok(Verdict::of(is_gone, || format!("node {} still exists", machine.name))
+    Ok(Verdict::pass_if(is_gone, || format!("node {} still exists", machine.name))
         .and(|| {
-            Verdict::of(n_calls <= budget, || {
+            Verdict::pass_if(n_calls <= budget, || {
                 format!(
                     "{n_calls} calls for one deleted machine; at most {budget} are allowed: {:?}",
                     calls.calls
@@ -425,11 +429,11 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
             })
         })
         .and(|| {
-            Verdict::of(is_evicted, || {
+            Verdict::pass_if(is_evicted, || {
                 "the pod `doomed` of the deleted node still exists".to_owned()
             })
         })
         .and(|| {
-            Verdict::of(is_back, || format!("node {} was not initialized again", machine.name))
+            Verdict::pass_if(is_back, || format!("node {} was not initialized again", machine.name))
         }))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::disturbances::{AT_WORK, shown, unchanged};
+use super::disturbances::{AT_WORK, nodes_by_name, unchanged};
 use crate::e2e::lab::Lab;
 use crate::e2e::lab::cluster::Machine;
 use crate::e2e::lab::deploy::{self, Deployment};
@@ -89,13 +89,13 @@ impl Lab {
     /// [`shown`]).
     async fn changes_nothing(&self, name: &str, next: &Deployment) -> anyhow::Result<Verdict> {
         let first = deploy::holder(&self.cluster).await?;
-        let before = shown(self).await?;
+        let before = nodes_by_name(self).await?;
         next.deploy(&self.cluster, &self.project, &self.simulator, self.made.backend).await?;
         if !deploy::is_handed_on(&self.cluster, &first, AT_WORK).await? {
             return Ok(Verdict::fail(format!("{first} still holds the Lease after {AT_WORK:?}")));
         }
         sleep(PERIOD * 2).await;
-        Ok(match unchanged(&before, &shown(self).await?) {
+        Ok(match unchanged(&before, &nodes_by_name(self).await?) {
             Verdict::Fail(why) => {
                 Verdict::fail(format!("{name} took over, and a Node changed: {why}"))
             }

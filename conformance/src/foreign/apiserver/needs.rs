@@ -48,7 +48,7 @@ fn of_command(command: &Command) -> Option<String> {
         }
         Command::BackUpCluster => Some("cluster.backUp".to_owned()),
         Command::RestoreCluster => Some("cluster.restore".to_owned()),
-        Command::Cluster(command) if Resource::of(&command.key.resource).is_none() => {
+        Command::Cluster(command) if Resource::find(&command.key.resource).is_none() => {
             Some(format!("objects of {} are not mirrored", command.key.resource))
         }
         _ => None,
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    fn of(act: impl Into<Act>) -> Option<String> {
+    fn need_of(act: impl Into<Act>) -> Option<String> {
         let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(1));
         needs_built_in(&scenario.at(Duration::ZERO, act))
     }
@@ -94,7 +94,7 @@ mod tests {
                 Some("cluster.compact"),
             ),
         ] {
-            assert_eq!(of(act).as_deref(), want, "{name}");
+            assert_eq!(need_of(act).as_deref(), want, "{name}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) const MIRRORED: [Resource; 7] = [
 
 impl Resource {
     /// Returns the mirrored resource with this ID, or `None` if the mirror does not carry it.
-    pub(super) fn of(id: &GroupResource) -> Option<&'static Self> {
+    pub(super) fn find(id: &GroupResource) -> Option<&'static Self> {
         MIRRORED.iter().find(|it| it.group == id.group && it.plural == id.resource)
     }
 
@@ -162,7 +162,7 @@ mod tests {
             Key::node("node-1"),
             Key::new(GroupResource::of("coordination.k8s.io", "leases"), "kube-node-lease", "l"),
         ] {
-            let resource = Resource::of(&key.resource).unwrap();
+            let resource = Resource::find(&key.resource).unwrap();
             let (found, namespace, name) = about(&resource.path(&key)).unwrap();
             assert_eq!(Key::new(found.id(), namespace, name), key);
         }

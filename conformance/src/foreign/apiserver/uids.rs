@@ -19,26 +19,26 @@ pub(super) struct Uids {
 impl Uids {
     /// Records that the two objects are copies of each other.
     pub(super) fn pair(&mut self, ours: &Value, theirs: &Value) {
-        let (ours, theirs) = (of(ours).to_owned(), of(theirs).to_owned());
+        let (ours, theirs) = (uid(ours).to_owned(), uid(theirs).to_owned());
         self.there.insert(ours.clone(), theirs.clone());
         self.here.insert(theirs, ours);
     }
 
     /// Returns an object of the world with the known UIDs in its references changed to those of the
     /// real server.
-    pub(super) fn there(&self, object: &Value) -> Value {
+    pub(super) fn for_server(&self, object: &Value) -> Value {
         renamed(object, &self.there)
     }
 
     /// Returns an object of the real server with the known UIDs in its references changed to those
     /// of the world.
-    pub(super) fn here(&self, object: &Value) -> Value {
+    pub(super) fn for_world(&self, object: &Value) -> Value {
         renamed(object, &self.here)
     }
 }
 
 /// Returns the UID of an object; empty if it has none.
-pub(super) fn of(object: &Value) -> &str {
+pub(super) fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
@@ -75,9 +75,9 @@ mod tests {
         let event = |uid: &str| json!({"involvedObject": {"name": "node-1", "uid": uid}});
         let lease = |uid: &str| json!({"metadata": {"ownerReferences": [{"uid": uid}]}});
         for it in [&event as &dyn Fn(&str) -> Value, &lease] {
-            assert_eq!(uids.here(&it("real")), it("world"));
-            assert_eq!(uids.there(&it("world")), it("real"));
-            assert_eq!(uids.here(&it("of somebody else")), it("of somebody else"));
+            assert_eq!(uids.for_world(&it("real")), it("world"));
+            assert_eq!(uids.for_server(&it("world")), it("real"));
+            assert_eq!(uids.for_world(&it("of somebody else")), it("of somebody else"));
         }
     }
 }

@@ -37,13 +37,14 @@ pub struct Baseline {
     /// tolerated.
     pub tolerance: u8,
     /// Accepted results by the ID of the check.
-    pub checks: BTreeMap<String, Accepted>,
+    pub checks: BTreeMap<String, BaselineEntry>,
 }
 
 /// Accepted result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "Accepted")]
 #[serde(deny_unknown_fields)]
-pub struct Accepted {
+pub struct BaselineEntry {
     /// Accepted verdict.
     pub verdict: BaselineVerdict,
     /// Number of calls to vCenter or Supervisor in all cases together; only for the verdict `pass`.
@@ -140,7 +141,7 @@ impl ObservedResult {
     ///
     /// # Errors
     /// Returns the reason if the verdict is a harness error, which says nothing about the provider.
-    pub fn of(conclusion: &Conclusion) -> Result<Self, String> {
+    pub fn from_conclusion(conclusion: &Conclusion) -> Result<Self, String> {
         let verdict = match &conclusion.verdict {
             Verdict::Pass | Verdict::Partial(_) => BaselineVerdict::Pass,
             Verdict::Fail(_) => BaselineVerdict::Fail,
@@ -163,11 +164,11 @@ impl ObservedResult {
 
     /// Returns the entry of the baseline that records this result. Leaves out `reason` if the
     /// verdict is `pass`.
-    pub fn accepted(&self, reason: &str) -> Accepted {
+    pub fn accepted(&self, reason: &str) -> BaselineEntry {
         let calls = (self.verdict == BaselineVerdict::Pass).then_some(self.calls);
         let is_pass = self.verdict == BaselineVerdict::Pass;
         let reason = if is_pass { String::new() } else { reason.to_owned() };
-        Accepted { verdict: self.verdict, calls, failures: self.failures.clone(), reason }
+        BaselineEntry { verdict: self.verdict, calls, failures: self.failures.clone(), reason }
     }
 }
 
@@ -178,7 +179,7 @@ struct File {
     kind: Value,
     #[serde(default)]
     tolerance: Option<u8>,
-    checks: BTreeMap<String, Accepted>,
+    checks: BTreeMap<String, BaselineEntry>,
 }
 
 impl Baseline {
@@ -287,7 +288,7 @@ impl Baseline {
     fn same_failures(
         &self,
         id: &str,
-        accepted: &Accepted,
+        accepted: &BaselineEntry,
         seen: &ObservedResult,
     ) -> Result<(), String> {
         if let Some(new) = seen.failures.difference(&accepted.failures).next() {
@@ -353,7 +354,7 @@ impl Baseline {
             self.tolerance,
             if self.checks.is_empty() { " {}" } else { "" },
         );
-        for (id, Accepted { verdict, calls, failures, reason }) in &self.checks {
+        for (id, BaselineEntry { verdict, calls, failures, reason }) in &self.checks {
             let _ = write!(out, "  {id}: {{verdict: {}", verdict.as_str());
             if let Some(calls) = calls {
                 let _ = write!(out, ", calls: {calls}");
@@ -383,7 +384,7 @@ mod tests {
         Baseline::read(Path::new("baseline.yaml"), TEXT).unwrap()
     }
 
-    fn seen(verdict: BaselineVerdict, calls: u64) -> ObservedResult {
+    fn observed(verdict: BaselineVerdict, calls: u64) -> ObservedResult {
         ObservedResult { verdict, why: "because".to_owned(), calls, failures: BTreeSet::new() }
     }
 
@@ -391,40 +392,45 @@ mod tests {
     fn a_regression_or_an_unrecorded_improvement_fails_against_the_baseline() {
         use BaselineVerdict::{Fail, Flaky, Inconclusive, Pass, Skipped};
         for (name, id, seen, want) in [
-            ("unchanged", "NODE-004", seen(Pass, 40), None),
-            ("more calls, within the tolerance", "NODE-004", seen(Pass, 46), None),
-            ("fewer calls, within the tolerance", "NODE-004", seen(Pass, 34), None),
+            ("unchanged", "NODE-004", observed(Pass, 40), None),
+            ("more calls, within the tolerance", "NODE-004", observed(Pass, 46), None),
+            ("fewer calls, within the tolerance", "NODE-004", observed(Pass, 34), None),
             (
                 "more calls",
                 "NODE-004",
-                seen(Pass, 47),
+                observed(Pass, 47),
                 Some("regression: NODE-004 costs more: 47 calls, 40 are recorded"),
             ),
             (
                 "fewer calls",
                 "NODE-004",
-                seen(Pass, 33),
+                observed(Pass, 33),
                 Some("improvement: NODE-004 costs less: 33 calls, 40 are recorded; record it"),
             ),
             (
                 "it fails",
                 "NODE-004",
-                seen(Fail, 40),
+                observed(Fail, 40),
                 Some("regression: NODE-004 passed and is fail now: because"),
             ),
             (
                 "the run does not exercise it",
                 "NODE-004",
-                seen(Inconclusive, 0),
+                observed(Inconclusive, 0),
                 Some("regression: NODE-004"),
             ),
-            ("it is not run", "NODE-004", seen(Skipped, 0), Some("regression: NODE-004")),
-            ("it fails now and then", "NODE-004", seen(Flaky, 40), Some("regression: NODE-004")),
-            ("it fails as before", "LIFE-005", seen(Fail, 9), None),
+            ("it is not run", "NODE-004", observed(Skipped, 0), Some("regression: NODE-004")),
+            (
+                "it fails now and then",
+                "NODE-004",
+                observed(Flaky, 40),
+                Some("regression: NODE-004"),
+            ),
+            ("it fails as before", "LIFE-005", observed(Fail, 9), None),
             (
                 "it is mended",
                 "LIFE-005",
-                seen(Pass, 9),
+                observed(Pass, 9),
                 Some(
                     "improvement: LIFE-005 was fail and passes now; record it in baseline.yaml: UPDATE_BASELINE=1",
                 ),
@@ -432,21 +438,21 @@ mod tests {
             (
                 "another failure",
                 "LIFE-005",
-                seen(Inconclusive, 9),
+                observed(Inconclusive, 9),
                 Some("LIFE-005 was fail and is inconclusive now"),
             ),
-            ("flaky and lucky", "NODE-015", seen(Pass, 9), None),
+            ("flaky and lucky", "NODE-015", observed(Pass, 9), None),
             (
                 "flaky and worse",
                 "NODE-015",
-                seen(Fail, 9),
+                observed(Fail, 9),
                 Some("NODE-015 was flaky and is fail now"),
             ),
-            ("still skipped", "NODE-ID-003", seen(Skipped, 0), None),
+            ("still skipped", "NODE-ID-003", observed(Skipped, 0), None),
             (
                 "it has no entry",
                 "NODE-ID-002",
-                seen(Pass, 9),
+                observed(Pass, 9),
                 Some("NODE-ID-002 is not in the baseline, and its verdict is pass; record it"),
             ),
         ] {
@@ -466,7 +472,7 @@ mod tests {
         let failure = |case: &str, invariant| Failure { case: case.to_owned(), invariant };
         let seen = |verdict, failures: &[Failure]| ObservedResult {
             failures: failures.iter().cloned().collect(),
-            ..seen(verdict, 9)
+            ..observed(verdict, 9)
         };
         let known = failure("power off", None);
         let wrong = failure("power off", Some(Invariant::NoWrongDeletion));
@@ -492,10 +498,10 @@ mod tests {
     fn an_updated_baseline_accepts_the_recorded_verdicts_and_keeps_reasons() {
         let mut baseline = baseline();
         let now = BTreeMap::from([
-            ("NODE-004".to_owned(), seen(BaselineVerdict::Pass, 12)),
-            ("LIFE-005".to_owned(), seen(BaselineVerdict::Fail, 3)),
-            ("NODE-015".to_owned(), seen(BaselineVerdict::Fail, 3)),
-            ("NODE-ID-002".to_owned(), seen(BaselineVerdict::Pass, 5)),
+            ("NODE-004".to_owned(), observed(BaselineVerdict::Pass, 12)),
+            ("LIFE-005".to_owned(), observed(BaselineVerdict::Fail, 3)),
+            ("NODE-015".to_owned(), observed(BaselineVerdict::Fail, 3)),
+            ("NODE-ID-002".to_owned(), observed(BaselineVerdict::Pass, 5)),
         ]);
         baseline.update(&now);
         let again = Baseline::read(Path::new("baseline.yaml"), &baseline.text()).unwrap();
@@ -505,7 +511,7 @@ mod tests {
         assert_eq!(again.checks["NODE-004"].calls, Some(12));
         assert_eq!(again.checks["NODE-ID-003"].verdict, BaselineVerdict::Skipped);
         // One call more within the tolerance does not change the file.
-        baseline.update(&[("NODE-004".to_owned(), seen(BaselineVerdict::Pass, 13))].into());
+        baseline.update(&[("NODE-004".to_owned(), observed(BaselineVerdict::Pass, 13))].into());
         assert_eq!(baseline, again);
     }
 

@@ -195,7 +195,7 @@ impl CheckTest {
         let conclusions = self.runtime.block_on(judged).map_err(|it| format!("{it:#}"))?;
         let Some(conclusion) = conclusions.first() else { return Ok(()) };
         let Some(baseline) = &self.baseline else { return passed(conclusion) };
-        let seen = ObservedResult::of(conclusion)
+        let seen = ObservedResult::from_conclusion(conclusion)
             .map_err(|why| format!("{id}: the harness failed, not the provider: {why}"))?;
         if self.update {
             self.seen.lock().expect("no holder panics").insert(id.to_owned(), seen);

@@ -48,7 +48,7 @@ impl Files {
     ) -> anyhow::Result<Self> {
         let mut files = Self::default();
         for (inside, outside) in places {
-            let what = files.what(outside);
+            let what = files.content(outside);
             let what = what.with_context(|| format!("cannot read {}", outside.display()))?;
             files.mounts.push(Mount { inside: inside.to_owned(), what });
         }
@@ -61,7 +61,7 @@ impl Files {
         Ok(files)
     }
 
-    fn what(&mut self, outside: &Path) -> io::Result<MountContent> {
+    fn content(&mut self, outside: &Path) -> io::Result<MountContent> {
         if std::fs::metadata(outside)?.is_dir() {
             let mut items = Vec::new();
             self.walk(outside, "", &mut items)?;

@@ -130,7 +130,7 @@ impl Pod {
         let mut lines = BufReader::new(out).lines();
         while let Some(line) = lines.next_line().await? {
             let status: Value = serde_json::from_str(&line).unwrap_or_default();
-            if let Some(picked) = pick(PodState::of(&status)) {
+            if let Some(picked) = pick(PodState::from_status(&status)) {
                 return Ok(picked);
             }
         }

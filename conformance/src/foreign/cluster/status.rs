@@ -32,7 +32,7 @@ pub(super) enum PodState {
 
 impl PodState {
     /// Returns the state of the pod with this `status`.
-    pub(super) fn of(status: &Value) -> Self {
+    pub(super) fn from_status(status: &Value) -> Self {
         let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
         let state = &status["containerStatuses"][0]["state"];
         let phase = text(status, "phase");
@@ -119,7 +119,7 @@ mod tests {
             ("ended by its deadline", ended("Error", 143), Ok(PodState::Ended(143))),
             ("done", ended("Completed", 0), Ok(PodState::Ended(0))),
         ] {
-            match (PodState::of(&status), want) {
+            match (PodState::from_status(&status), want) {
                 (PodState::Cannot(why), Err(wanted)) => {
                     assert!(why.contains(wanted), "{name}: {why}")
                 }

@@ -28,10 +28,10 @@ const CANNOT: &str = "cannot start ";
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<LaunchOrder>,
 }
 
-struct Order {
+struct LaunchOrder {
     command: Command,
     runtime: Handle,
     reply: oneshot::Sender<std::io::Result<Child>>,
@@ -44,9 +44,9 @@ impl Launcher {
     /// # Errors
     /// Fails if the thread cannot be started.
     pub fn new(program: PathBuf) -> std::io::Result<Self> {
-        let (orders, received) = mpsc::channel::<Order>();
+        let (orders, received) = mpsc::channel::<LaunchOrder>();
         std::thread::Builder::new().name("launcher".to_owned()).spawn(move || {
-            for Order { mut command, runtime, reply } in received {
+            for LaunchOrder { mut command, runtime, reply } in received {
                 let _inside = runtime.enter();
                 // If the caller no longer waits, the child is dropped and thereby killed.
                 let _ = reply.send(command.spawn());
@@ -68,7 +68,7 @@ impl Launcher {
     /// Cancel safe: if the caller no longer waits, the child is killed.
     pub(in crate::foreign) async fn spawn(&self, command: Command) -> anyhow::Result<Child> {
         let (reply, answer) = oneshot::channel();
-        let order = Order { command, runtime: Handle::current(), reply };
+        let order = LaunchOrder { command, runtime: Handle::current(), reply };
         self.orders.send(order).ok().context("the launcher's thread has ended")?;
         Ok(answer.await.context("the launcher's thread has ended")??)
     }

@@ -27,7 +27,7 @@ use super::apiserver::{ApiServer, MirroredCluster, RealApiServer};
 use super::cluster::{Cluster, SimHandles};
 use super::manifest::template::Values;
 use super::manifest::{self, Driver, Manifest};
-use crate::lab::{Logs, Process, Provider, Started, label};
+use crate::lab::{Logs, Process, Provider, StartResult, label};
 use crate::scenario::Scenario;
 use container::Engine;
 use launch::Launcher;
@@ -170,7 +170,7 @@ impl Host {
         sim: &Sim,
         scenario: &Scenario,
         index: usize,
-    ) -> anyhow::Result<(Process, Started)> {
+    ) -> anyhow::Result<(Process, StartResult)> {
         if index >= self.entrances.len() {
             let last = self.entrances.len().saturating_sub(1);
             bail!(
@@ -201,7 +201,7 @@ impl Host {
         };
         let said = self.first_call(sim, &process, scenario.provider.elects()).await;
         sim.world().set_pace(self.pace);
-        if matches!(said, Started::Ended)
+        if matches!(said, StartResult::Ended)
             && let Some(why) = self.logs.tail(4).iter().find_map(|it| launch::refusal(it))
         {
             bail!(why);
@@ -211,22 +211,22 @@ impl Host {
 
     /// Waits until a replica has made its first call, has ended, or `ready.timeout` of the manifest
     /// has passed. A call for a lease counts if the replicas elect a leader (`elects`).
-    async fn first_call(&self, sim: &Sim, process: &Process, elects: bool) -> Started {
+    async fn first_call(&self, sim: &Sim, process: &Process, elects: bool) -> StartResult {
         let ready = &self.setup.manifest.spec.ready;
         let op = ready.first_call.op.as_str();
         let (caller, from) = (label(process.index()), process.since());
         let is_first = |record: &Record| {
             record.client.client == caller
-                && (is(record, op) || (elects && record.op.contains("leases")))
+                && (is_call_of(record, op) || (elects && record.op.contains("leases")))
         };
         let called =
             sim.ledger().wait_for(|ledger| ledger.since(from).iter().any(is_first).then_some(()));
         tokio::select! {
             biased;
-            () = called => Started::Called,
-            () = process.end() => Started::Ended,
+            () = called => StartResult::Called,
+            () = process.end() => StartResult::Ended,
             () = tokio::time::sleep(ready.timeout) => {
-                Started::Silent(format!(
+                StartResult::Silent(format!(
                     "it made no call that matches spec.ready.firstCall.op ({op}) within {} s; it goes on running",
                     ready.timeout.as_secs()
                 ))
@@ -342,12 +342,12 @@ impl Provider for Host {
         sim: &'a Sim,
         scenario: &'a Scenario,
         index: usize,
-    ) -> BoxFuture<'a, anyhow::Result<(Process, Started)>> {
+    ) -> BoxFuture<'a, anyhow::Result<(Process, StartResult)>> {
         Box::pin(async move {
             for _ in 1..MOST_PORTS {
                 let (process, said) = self.start_once(sim, scenario, index).await?;
                 let is_taken = process.endpoint().is_some_and(|it| !port::is_free(it.port()));
-                if !(is_taken && matches!(said, Started::Ended)) {
+                if !(is_taken && matches!(said, StartResult::Ended)) {
                     return Ok((process, said));
                 }
             }
@@ -393,7 +393,7 @@ impl Drop for Host {
 }
 
 /// True if a record is a call of the operation or class `op`; `@any` matches every call.
-fn is(record: &Record, op: &str) -> bool {
+fn is_call_of(record: &Record, op: &str) -> bool {
     let class = record.class.map(Class::tag);
     class.is_some() && (op == "@any" || record.op == op || class == Some(op))
 }

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::launch::Launcher;
 use super::processor_wait::ProcessorWaits;
 use super::remote::RemoteProvider;
-use crate::lab::{Exit, Logs, Order, Process, ProcessControl};
+use crate::lab::{Exit, Logs, Process, ProcessControl, ProcessOrder};
 
 /// Maximum real time from SIGTERM to the end of a process. After this time the driver kills the
 /// process, as a kubelet does.
@@ -110,7 +110,7 @@ async fn next_line(from: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Op
 struct ProcessTask {
     child: Child,
     behind: Option<RemoteProvider>,
-    orders: mpsc::UnboundedReceiver<Order>,
+    orders: mpsc::UnboundedReceiver<ProcessOrder>,
 }
 
 impl ProcessTask {

@@ -22,7 +22,7 @@ use serde_json::Value;
 use sim::document::{self, DocumentError};
 
 use crate::scenario::{Backend, InputError};
-use run::Run;
+use run::RunSection;
 pub(super) use run::{Container, Driver, Process, address, user};
 use template::Values;
 
@@ -52,7 +52,7 @@ pub struct Spec {
     /// Backend of the provider (default: vCenter).
     #[serde(default)]
     pub mode: Backend,
-    run: Run,
+    run: RunSection,
     /// Files that the driver writes for each replica of the provider, by name.
     #[serde(default)]
     pub files: BTreeMap<String, Source>,

@@ -13,7 +13,8 @@ use crate::foreign::manifest::template;
 /// Content of `spec.run`: the possible drivers, of which a manifest must contain exactly one.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub(super) struct Run {
+#[serde(rename = "Run")]
+pub(super) struct RunSection {
     process: Option<Process>,
     container: Option<Container>,
     cluster: Option<Container>,
@@ -179,7 +180,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-impl Run {
+impl RunSection {
     /// Returns the driver in the manifest.
     ///
     /// # Errors

@@ -173,7 +173,7 @@ impl Calibration {
     /// distinguished from a stuck one; zero if no delay is long, or if a long one could not be
     /// measured.
     pub(in crate::foreign) fn extra(&self) -> Duration {
-        let periods = Periods::of(&ProviderSetup::default());
+        let periods = Periods::from_setup(&ProviderSetup::default());
         let beyond = |measured: Option<Duration>, bound: Duration| match measured {
             Some(measured) if measured > bound => 3 * measured - bound,
             _ => Duration::ZERO,

@@ -37,7 +37,7 @@ pub(in crate::foreign) struct Limits {
 impl Plan {
     /// Decides whether a case of the check `entry` is played with the provider of this manifest,
     /// and at which pace.
-    pub(in crate::foreign) fn of(
+    pub(in crate::foreign) fn for_case(
         case: &Case,
         entry: &Entry,
         manifest: &Manifest,
@@ -286,7 +286,7 @@ mod tests {
         let why = hindrance(&rotated, directory).unwrap_or_default();
         assert!(why.contains("a kubelet brings it"), "{why}");
         assert_eq!(hindrance(&rotated, "ours-supervisor"), None);
-        let both = rotated.with(|it| it.replicas = 2);
+        let both = rotated.with_provider(|it| it.replicas = 2);
         let why = hindrance(&both, "ours-supervisor").unwrap_or_default();
         assert!(why.contains("the token file of one replica"), "{why}");
     }
@@ -294,8 +294,8 @@ mod tests {
     #[test]
     fn replicas_need_the_knob_for_an_election() {
         let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
-        let several = scenario.clone().with(|it| it.replicas = 2);
-        let one = scenario.with(|it| it.leader_election = true);
+        let several = scenario.clone().with_provider(|it| it.replicas = 2);
+        let one = scenario.with_provider(|it| it.leader_election = true);
         for name in ["ours-vcenter", "ours-supervisor", "stock-ccm", "upstream-vcenter"] {
             let mut manifest = Manifest::load(name, date(2026, 1, 1)).unwrap();
             assert_eq!(cannot_set_up(&several, &manifest), None, "{name}");
@@ -332,7 +332,7 @@ mod tests {
     fn an_election_takes_place_in_real_time() {
         let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
         assert_eq!(pace(&scenario, 10), 10);
-        assert_eq!(pace(&scenario.with(|it| it.replicas = 2), 10), 1);
+        assert_eq!(pace(&scenario.with_provider(|it| it.replicas = 2), 10), 1);
     }
 
     #[test]
@@ -359,8 +359,8 @@ mod tests {
         let mut ours = Manifest::load("ours-vcenter", date(2026, 1, 1)).unwrap();
         let stock = Manifest::load("stock-ccm", date(2026, 1, 1)).unwrap();
         let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(1));
-        let flagged = scenario.clone().with(|it| it.flags = vec!["--v=2".to_owned()]);
-        let written = scenario.with(|it| it.config = Some(String::new()));
+        let flagged = scenario.clone().with_provider(|it| it.flags = vec!["--v=2".to_owned()]);
+        let written = scenario.with_provider(|it| it.config = Some(String::new()));
         assert_eq!(cannot_set_up(&flagged, &ours), None);
         assert_eq!(cannot_set_up(&written, &ours), None);
         let why = cannot_set_up(&written, &stock).unwrap_or_default();

@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::{Host, Setup};
 use crate::catalogue::{self, Class, Entry, Requirement};
-use crate::checks::{Case, Check, Outcome};
+use crate::checks::{Case, Check, PlayedCase};
 use crate::cost::calls;
 use crate::judge::verdict::{Reason, Verdict};
 use crate::lab::{Lab, Run, Stage};
 use crate::scenario::Scenario;
 use crate::suite::report::Ledgers;
-use crate::suite::{Conclusion, Judged};
+use crate::suite::{CaseResult, Conclusion};
 use calibration::{Calibration, silent};
 use delay_meter::{Delay, DelayMeter, doubted, is_final};
 use feasibility::{Limits, Plan, pace, paces_of_repetitions};
@@ -60,7 +60,7 @@ pub struct Subject {
 }
 
 /// A played scenario.
-struct Lived {
+struct PlayedScenario {
     run: Run,
     /// The reason why the run proves nothing, if there is one: the environment of the provider
     /// could not be made, or a real API server differed from the world.
@@ -92,7 +92,7 @@ struct Job {
 struct WaitingCheck {
     entry: &'static Entry,
     /// Result of each case that is played, by its index; `None` until the case has ended.
-    cases: BTreeMap<usize, Option<Judged>>,
+    cases: BTreeMap<usize, Option<CaseResult>>,
     /// Cases that are not played, by name, with the verdict that says why.
     not_run: Vec<(String, Verdict)>,
     /// Sum of the times of the cases.
@@ -130,7 +130,7 @@ impl Subject {
         check
             .cases
             .iter()
-            .any(|it| matches!(Plan::of(it, entry, manifest, self.limits()), Plan::Play(_)))
+            .any(|it| matches!(Plan::for_case(it, entry, manifest, self.limits()), Plan::Play(_)))
     }
 
     fn limits(&self) -> Limits {
@@ -160,7 +160,7 @@ impl Subject {
             while let Some(check) = waiting.get_mut(conclusions.len())
                 && check.cases.values().all(Option::is_some)
             {
-                let outcomes: Vec<Judged> =
+                let outcomes: Vec<CaseResult> =
                     std::mem::take(&mut check.cases).into_values().flatten().collect();
                 let not_run = std::mem::take(&mut check.not_run);
                 let conclusion = self.concluded(check.entry, outcomes, not_run, check.took);
@@ -194,14 +194,14 @@ impl Subject {
         n: usize,
         check: Check,
         room: &Arc<Semaphore>,
-        set: &mut JoinSet<(usize, usize, anyhow::Result<Judged>)>,
+        set: &mut JoinSet<(usize, usize, anyhow::Result<CaseResult>)>,
     ) -> WaitingCheck {
         let (manifest, limits) = (&self.setup.manifest, self.limits());
         let entry = catalogue::entry(check.id).expect("every check is in the catalogue");
         let check = Arc::new(check);
         let (mut cases, mut not_run) = (BTreeMap::new(), Vec::new());
         for (case, it) in check.cases.iter().enumerate() {
-            match Plan::of(it, entry, manifest, limits) {
+            match Plan::for_case(it, entry, manifest, limits) {
                 Plan::Not(verdict) => not_run.push((it.name.clone(), verdict)),
                 Plan::Play(pace) => {
                     cases.insert(case, None);
@@ -218,22 +218,22 @@ impl Subject {
     }
 
     /// Plays and judges one case of the check with index `n`, and keeps its ledger.
-    async fn judge_case(&self, n: usize, job: &Job) -> anyhow::Result<Judged> {
+    async fn judge_case(&self, n: usize, job: &Job) -> anyhow::Result<CaseResult> {
         let begin = Instant::now();
         let outcome = self.conclude(job).await;
         self.keep(n, job, &outcome)?;
-        Ok(Judged::of(outcome, begin.elapsed()))
+        Ok(CaseResult::new(outcome, begin.elapsed()))
     }
 
     fn concluded(
         &self,
         entry: &'static Entry,
-        outcomes: Vec<Judged>,
+        outcomes: Vec<CaseResult>,
         not_run: Vec<(String, Verdict)>,
         took: Duration,
     ) -> Conclusion {
         let mode = self.setup.manifest.spec.mode;
-        let mut conclusion = Conclusion::of(entry, mode, outcomes, not_run, took);
+        let mut conclusion = Conclusion::combine(entry, mode, outcomes, not_run, took);
         // Other providers need not follow our policy, which goes beyond the contract of
         // `k8s.io/cloud-provider`.
         if entry.is_policy() && entry.requirement == Requirement::Must {
@@ -251,7 +251,7 @@ impl Subject {
     }
 
     /// Writes the ledger of a case, if [`Self::keep_ledgers`] has set a destination.
-    fn keep(&self, check: usize, job: &Job, outcome: &Outcome) -> anyhow::Result<()> {
+    fn keep(&self, check: usize, job: &Job, outcome: &PlayedCase) -> anyhow::Result<()> {
         let Some(ledgers) = &self.ledgers else { return Ok(()) };
         ledgers.put((check, job.case), (job.check.id, self.setup.manifest.spec.mode), outcome)
     }
@@ -263,7 +263,7 @@ impl Subject {
 
     /// Plays a case. Repeats a failure that is not final, up to `retries` times. The case is flaky
     /// if a repetition passes; otherwise its first outcome stands.
-    async fn conclude(&self, job: &Job) -> Outcome {
+    async fn conclude(&self, job: &Job) -> PlayedCase {
         let mut outcome = self.play_on_a_machine_that_keeps_up(job).await;
         let Verdict::Fail(why) = outcome.verdict.clone() else { return outcome };
         // A broken safety promise is final.
@@ -285,25 +285,25 @@ impl Subject {
     /// Plays a case. If the verdict does not count because this computer was late, plays the case
     /// again at the lower paces of [`paces_of_repetitions`], which permit longer delays, or once
     /// more in real time. If no verdict counts, the outcome is a harness error.
-    async fn play_on_a_machine_that_keeps_up(&self, job: &Job) -> Outcome {
+    async fn play_on_a_machine_that_keeps_up(&self, job: &Job) -> PlayedCase {
         let mut last = None;
         for pace in paces_of_repetitions(job.pace) {
             let (outcome, late) = self.play(job, pace).await;
             match late.and_then(|late| doubted(job.entry.class, &outcome.verdict, late)) {
                 None => return outcome,
-                Some(verdict) => last = Some(Outcome { verdict, ..outcome }),
+                Some(verdict) => last = Some(PlayedCase { verdict, ..outcome }),
             }
         }
         last.expect("the loop plays the case")
     }
 
     /// Plays a case once; also returns the delay of this computer, if it was too long.
-    async fn play(&self, job: &Job, pace: u32) -> (Outcome, Option<Delay>) {
+    async fn play(&self, job: &Job, pace: u32) -> (PlayedCase, Option<Delay>) {
         let case: &Case = &job.check.cases[job.case];
         let mut scenario = case.scenario.clone();
         scenario.horizon += self.extra;
         let name = format!("{}-{}", job.check.id, job.case);
-        let Lived { run, refused, late } = self.live(&name, &scenario, pace).await;
+        let PlayedScenario { run, refused, late } = self.live(&name, &scenario, pace).await;
         let mut outcome = tokio::task::block_in_place(|| case.outcome(run));
         // A broken safety invariant counts even if the run otherwise proves nothing.
         let is_unsafe = |why: &Reason| why.invariant.is_some_and(|it| it.class() == Class::Safety);
@@ -316,7 +316,7 @@ impl Subject {
     }
 
     /// Plays a scenario at `pace`, in seconds of world time per second of the clock.
-    async fn live(&self, name: &str, scenario: &Scenario, pace: u32) -> Lived {
+    async fn live(&self, name: &str, scenario: &Scenario, pace: u32) -> PlayedScenario {
         let begin = Instant::now();
         let mut scenario = scenario.clone();
         // A provider that declares `TagZones` unsupported gets no configuration of zones, and
@@ -329,7 +329,11 @@ impl Subject {
         let host = match host {
             Ok(host) => host,
             Err(error) => {
-                return Lived { run: lab.finish().await, refused: Some(error), late: None };
+                return PlayedScenario {
+                    run: lab.finish().await,
+                    refused: Some(error),
+                    late: None,
+                };
             }
         };
         let (backed, waits) = (host.backed(), host.waits());
@@ -341,7 +345,7 @@ impl Subject {
             Some(backed) => backed.end().await.err(),
         };
         let late = Delay::worst(self.pulse.worst_since(begin), waits.worst(pace), pace);
-        Lived { run, refused, late }
+        PlayedScenario { run, refused, late }
     }
 
     /// Plays a scenario at the usual pace, or in real time if replicas elect a leader. The scenario
@@ -368,7 +372,7 @@ impl Subject {
     ) -> anyhow::Result<(Run, Option<Delay>)> {
         let mut scenario = scenario.clone();
         scenario.horizon += self.extra;
-        let Lived { run, refused, late } = self.live(name, &scenario, pace).await;
+        let PlayedScenario { run, refused, late } = self.live(name, &scenario, pace).await;
         match refused {
             None => Ok((run, late)),
             Some(error) => Err(error),
@@ -383,7 +387,8 @@ impl Subject {
     pub(super) async fn live_with(&self, n: u32) -> anyhow::Result<Life> {
         let scenario = calls::life(n, self.setup.manifest.spec.mode);
         let pace = self.settings.compress;
-        let Lived { run, refused, late } = self.live(&format!("cost-{n}"), &scenario, pace).await;
+        let PlayedScenario { run, refused, late } =
+            self.live(&format!("cost-{n}"), &scenario, pace).await;
         if let Some(error) = refused {
             return Err(error);
         }

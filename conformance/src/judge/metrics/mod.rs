@@ -27,7 +27,7 @@ const WORKERS: f64 = 64.0;
 
 /// Returns every disagreement of a scrape with the ledger, with the world's log or in itself.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
-    let lives = run.scrapes.iter().map(|scrape| ScrapedReplica::of(run, scrape));
+    let lives = run.scrapes.iter().map(|scrape| ScrapedReplica::new(run, scrape));
     lives.flat_map(|life| life.violations()).collect()
 }
 
@@ -65,7 +65,7 @@ struct ScrapedReplica<'a> {
 }
 
 impl<'a> ScrapedReplica<'a> {
-    fn of(run: &'a Run, scrape: &'a Scrape) -> Self {
+    fn new(run: &'a Run, scrape: &'a Scrape) -> Self {
         let until = run.ledger.iter().take_while(|it| it.seq < scrape.next_seq);
         let is_its = |replica: usize, seq: u64| replica == scrape.replica && seq < scrape.next_seq;
         let starts = run.starts().filter(|(replica, it)| is_its(*replica, it.seq));

@@ -56,7 +56,7 @@ pub(in crate::judge) struct WriteTimes {
 
 impl WriteTimes {
     /// Collects the writes of the provider in a run.
-    pub(in crate::judge) fn by(run: &Run) -> Self {
+    pub(in crate::judge) fn in_run(run: &Run) -> Self {
         let mut written = Self { by_hand: run.by_hand.clone(), ..Self::default() };
         for call in writes(run) {
             let Some(name) = &call.target.name else { continue };

@@ -40,7 +40,7 @@ pub(in crate::judge) struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     /// Creates the judge at the beginning of a run.
-    pub(in crate::judge) fn of(run: &'a Run) -> Self {
+    pub(in crate::judge) fn new(run: &'a Run) -> Self {
         let asked = authors::deletions(run);
         let backend = run.backend();
         let heard = run.calls().filter(|call| is_answer(backend, call));

@@ -27,8 +27,8 @@ pub(in crate::judge) struct Judge {
 
 impl Judge {
     /// Creates the judge at the beginning of a run.
-    pub(in crate::judge) fn of(run: &Run) -> Self {
-        Self { found: Vec::new(), written: WriteTimes::by(run), orders: BTreeMap::new() }
+    pub(in crate::judge) fn new(run: &Run) -> Self {
+        Self { found: Vec::new(), written: WriteTimes::in_run(run), orders: BTreeMap::new() }
     }
 
     /// Returns all violations.

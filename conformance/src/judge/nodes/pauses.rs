@@ -35,7 +35,7 @@ pub(in crate::judge) fn violations(run: &Run) -> Vec<Violation> {
 ///
 /// A start of a replica ends the window, because the new process does not know the earlier writes.
 fn flapping(run: &Run) -> Vec<Violation> {
-    let written = WriteTimes::by(run);
+    let written = WriteTimes::in_run(run);
     let starts: Vec<Time> = run.starts().map(|(_, it)| it.at).collect();
     let mut found = Vec::new();
     for (name, events) in run.nodes_by_name() {
@@ -93,7 +93,7 @@ fn impatient(run: &Run) -> Vec<Violation> {
         .timeline
         .iter()
         .filter_map(|step| match &step.act {
-            Act::Fault(rule) => Some((rule.id.as_str(), asked(&rule.actions)?)),
+            Act::Fault(rule) => Some((rule.id.as_str(), requested_pause(&rule.actions)?)),
             _ => None,
         })
         .collect();
@@ -128,7 +128,7 @@ fn impatient(run: &Run) -> Vec<Violation> {
 }
 
 /// Returns the pause that an answer made by these actions asks for, if any.
-fn asked(actions: &[Action]) -> Option<Duration> {
+fn requested_pause(actions: &[Action]) -> Option<Duration> {
     actions.iter().find_map(|action| match action {
         Action::Status(status) => {
             status.retry_after.map(|seconds| Duration::from_secs(u64::from(seconds)))

@@ -80,14 +80,14 @@ pub(in crate::judge) struct Judge {
 
 impl Judge {
     /// Creates the judge at the beginning of a run.
-    pub(in crate::judge) fn of(run: &Run) -> Self {
+    pub(in crate::judge) fn new(run: &Run) -> Self {
         let mut judge = Self {
             monitor: run.scenario.provider.monitor_period,
             keeps_all: run.scenario.provider.skip_deletion,
             zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
             placed: if run.backend().is_vcenter() { 2 } else { 1 },
             by_hand: run.by_hand.clone(),
-            written: WriteTimes::by(run),
+            written: WriteTimes::in_run(run),
             node_labels: run.scenario.provider.node_labels.iter().map(|it| it.0.clone()).collect(),
             ..Self::default()
         };

@@ -12,7 +12,7 @@ use sim::world::vcenter::{LoginEvent, SessionService, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
 
 use super::{Invariant, Violation};
-use crate::lab::secrets::{Kind, Secrets};
+use crate::lab::secrets::{SecretKind, Secrets};
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 
@@ -29,12 +29,12 @@ pub(super) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
     /// Every password and session of the run.
-    secrets: BTreeSet<(Kind, String)>,
+    secrets: BTreeSet<(SecretKind, String)>,
 }
 
 impl<'a> Judge<'a> {
     /// Creates the judge at the beginning of a run.
-    pub(super) fn of(run: &'a Run) -> Self {
+    pub(super) fn new(run: &'a Run) -> Self {
         let secrets = run.log.base().into_iter().chain([&run.end]).flat_map(secrets).collect();
         Self { run, found: Vec::new(), secrets }
     }
@@ -43,14 +43,14 @@ impl<'a> Judge<'a> {
     pub(super) fn see(&mut self, at: Time, event: &Event, after: &State) {
         let Event::VCenter { vcenter, event: VcEvent::Login(event) } = event else { return };
         if let LoginEvent::UserSet { name, user } = event {
-            self.secrets.insert((Kind::Password, user.password.expose().to_owned()));
+            self.secrets.insert((SecretKind::Password, user.password.expose().to_owned()));
             if name == PROVIDER_USER && user.locked_until.is_some_and(|until| until > at) {
                 let text = format!("the account of the provider at {vcenter} is locked");
                 self.found.push(Violation { invariant: Invariant::NoLockOut, at, text });
             }
         }
         if let LoginEvent::Opened { token, .. } = event {
-            self.secrets.insert((Kind::Session, token.clone()));
+            self.secrets.insert((SecretKind::Session, token.clone()));
         }
         if !matches!(event, LoginEvent::LoggedIn { .. } | LoginEvent::Opened { .. }) {
             return;
@@ -81,13 +81,13 @@ impl<'a> Judge<'a> {
     /// except Secrets.
     fn search_for_secrets(&mut self) {
         let run = self.run;
-        let given = run.tokens.iter().map(|token| (Kind::Token, token.as_str()));
+        let given = run.tokens.iter().map(|token| (SecretKind::Token, token.as_str()));
         let seen = self.secrets.iter().map(|(kind, text)| (*kind, text.as_str()));
         let mut tell = |at: Time, text: String| {
             let invariant = Invariant::NoSecretTold;
             self.found.push(Violation { invariant, at, text });
         };
-        let secrets = match Secrets::of(seen.chain(given)) {
+        let secrets = match Secrets::new(seen.chain(given)) {
             Ok(secrets) => secrets,
             Err(error) => {
                 return tell(Time::ZERO, format!("cannot search for secrets: {error}"));
@@ -258,10 +258,10 @@ fn live(vc: &VCenter, family: SessionService) -> usize {
 }
 
 /// Returns every password and session in a state of the world.
-fn secrets(state: &State) -> impl Iterator<Item = (Kind, String)> {
+fn secrets(state: &State) -> impl Iterator<Item = (SecretKind, String)> {
     state.vcenters.values().flat_map(|vc| {
         let passwords = vc.logins.users.values().map(|user| user.password.expose());
-        let passwords = passwords.map(|it| (Kind::Password, it.to_owned()));
-        passwords.chain(vc.logins.sessions.keys().map(|it| (Kind::Session, it.clone())))
+        let passwords = passwords.map(|it| (SecretKind::Password, it.to_owned()));
+        passwords.chain(vc.logins.sessions.keys().map(|it| (SecretKind::Session, it.clone())))
     })
 }

@@ -6,8 +6,8 @@ use proptest::prelude::{Just, Strategy};
 use proptest::prop_oneof;
 use serde_json::{Value, json};
 
-use super::kind::{self, Kind};
-use crate::kubernetes::sequence::Step;
+use super::kind::{self, ObjectKind};
+use crate::kubernetes::sequence::SequenceStep;
 
 /// Operation on an object or a collection.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ enum CollectionExtent {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Act {
     verb: Verb,
-    pub(super) kind: Kind,
+    pub(super) kind: ObjectKind,
     name: u8,
     label: u8,
     value: u8,
@@ -116,17 +116,17 @@ fn verb() -> impl Strategy<Value = Verb> {
 }
 
 /// Method, path, content type of the body (`None` for JSON), and body.
-type Request = (&'static str, String, Option<&'static str>, Option<Value>);
+type RequestParts = (&'static str, String, Option<&'static str>, Option<Value>);
 
 impl Act {
     /// Returns the same operation on another kind.
-    pub(super) fn of(self, kind: Kind) -> Self {
+    pub(super) fn with_kind(self, kind: ObjectKind) -> Self {
         Self { kind, ..self }
     }
 
     /// Returns the request as a step of a sequence, which saves the values that later requests use.
     /// For a kind without a status subresource, reads the object instead of patching its status.
-    pub(super) fn step(self) -> Step {
+    pub(super) fn step(self) -> SequenceStep {
         let verb = match self.verb {
             Verb::Status | Verb::StatusMetadata if !self.kind.has_status() => Verb::Get,
             verb => verb,
@@ -139,12 +139,12 @@ impl Act {
             Verb::Page | Verb::NextPage => vec![(self.page(), "metadata.continue".to_owned())],
             _ => vec![],
         };
-        Step {
+        SequenceStep {
             request: Some(format!("{method} {path}")),
             content_type: content_type.map(str::to_owned),
             body,
             save: BTreeMap::from_iter(saved),
-            ..Step::default()
+            ..SequenceStep::default()
         }
     }
 
@@ -171,7 +171,7 @@ impl Act {
         format!("{}/{}", self.kind.collection(), self.object())
     }
 
-    fn request(self, verb: Verb) -> Request {
+    fn request(self, verb: Verb) -> RequestParts {
         let Self { kind, label, value, .. } = self;
         let (path, collection) = (self.path(), kind.collection());
         let run = "labelSelector=run%3D$id";
@@ -185,7 +185,7 @@ impl Act {
                 ("PATCH", path, Some(content_type), Some(body))
             }
             Verb::Status => {
-                let content_type = if kind == Kind::Gadget { "merge" } else { "strategic" };
+                let content_type = if kind == ObjectKind::Gadget { "merge" } else { "strategic" };
                 ("PATCH", format!("{path}/status"), Some(content_type), Some(kind.status(value)))
             }
             Verb::StatusMetadata => {
@@ -261,7 +261,7 @@ impl Act {
         }
     }
 
-    fn delete(self, way: DeleteOptions) -> Request {
+    fn delete(self, way: DeleteOptions) -> RequestParts {
         let path = self.path();
         let options = |field: &str, value: Value| {
             let mut body = json!({"kind": "DeleteOptions", "apiVersion": "v1"});

@@ -8,8 +8,8 @@ use proptest::prop_oneof;
 use serde_json::json;
 
 use super::act::{self, Act};
-use super::kind::{self, Kind, definition};
-use crate::kubernetes::sequence::{Clause, Sequence, Step};
+use super::kind::{self, ObjectKind, definition};
+use crate::kubernetes::sequence::{Clause, Sequence, SequenceStep};
 
 /// Exclusive upper bound of the number of requests in a history.
 const LONGEST: usize = 16;
@@ -18,7 +18,7 @@ const LONGEST: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct History {
     /// Kind of objects that a watch observes during the history; `None` without a watch.
-    watched: Option<Kind>,
+    watched: Option<ObjectKind>,
     /// True if the history first creates a custom kind and uses it. A real server needs a while
     /// before it serves a new kind.
     has_gadgets: bool,
@@ -32,10 +32,10 @@ pub(super) fn any() -> impl Strategy<Value = History> {
     let has_gadgets = prop_oneof![7 => Just(false), 1 => Just(true)];
     (watched, has_gadgets, vec(act::any(), 1..LONGEST)).prop_map(|(watched, has_gadgets, acts)| {
         let served = |kind| match kind {
-            Kind::Gadget if !has_gadgets => Kind::ConfigMap,
+            ObjectKind::Gadget if !has_gadgets => ObjectKind::ConfigMap,
             other => other,
         };
-        let acts = acts.into_iter().map(|act| act.of(served(act.kind))).collect();
+        let acts = acts.into_iter().map(|act| act.with_kind(served(act.kind))).collect();
         History { watched: watched.map(served), has_gadgets, acts }
     })
 }
@@ -51,7 +51,7 @@ impl History {
         steps.extend(self.requests());
         if self.watched.is_some() {
             let read = Some("w".to_owned());
-            steps.push(Step { read, events: 2 * LONGEST, ..Step::default() });
+            steps.push(SequenceStep { read, events: 2 * LONGEST, ..SequenceStep::default() });
         }
         let name = "generated".to_owned();
         Sequence { name, clause: Clause::Writing, managed_fields: false, steps }
@@ -60,7 +60,7 @@ impl History {
     /// Returns the requests as steps. If no earlier request has saved the resource version that a
     /// request needs, the request contains 1 instead. If no continue token is saved, the request
     /// lists the first page.
-    fn requests(&self) -> Vec<Step> {
+    fn requests(&self) -> Vec<SequenceStep> {
         let mut saved = BTreeSet::new();
         let mut steps = Vec::new();
         for act in &self.acts {
@@ -92,30 +92,37 @@ impl History {
 /// Returns the steps that create a custom kind and wait until the server serves it. On a real
 /// server the first write of an object of a new kind takes longer than a watch is open, so the last
 /// step creates an object that the watch does not select.
-fn ready_gadgets() -> [Step; 3] {
-    let collection = Kind::Gadget.collection();
-    let (_, version, kind) = Kind::Gadget.names();
-    let listed =
-        Step { request: Some(format!("GET {collection}")), until: Some(200), ..Step::default() };
-    let first = Step {
+fn ready_gadgets() -> [SequenceStep; 3] {
+    let collection = ObjectKind::Gadget.collection();
+    let (_, version, kind) = ObjectKind::Gadget.names();
+    let listed = SequenceStep {
+        request: Some(format!("GET {collection}")),
+        until: Some(200),
+        ..SequenceStep::default()
+    };
+    let first = SequenceStep {
         request: Some(format!("POST {collection}")),
         body: Some(json!({
             "apiVersion": version, "kind": kind, "metadata": {"name": "$id-primer"},
             "spec": {"color": "red"},
         })),
         until: Some(201),
-        ..Step::default()
+        ..SequenceStep::default()
     };
     [definition(), listed, first]
 }
 
 /// Returns the steps that list the objects of a kind and then watch them.
-fn opened(kind: Kind) -> [Step; 2] {
+fn opened(kind: ObjectKind) -> [SequenceStep; 2] {
     let path = format!("GET {}?labelSelector=run%3D$id", kind.collection());
     let save = BTreeMap::from([("now".to_owned(), "metadata.resourceVersion".to_owned())]);
     let watch = format!("{path}&watch=true&resourceVersion=$now&timeoutSeconds=2");
     [
-        Step { request: Some(path), save, ..Step::default() },
-        Step { request: Some(watch), watch: Some("w".to_owned()), ..Step::default() },
+        SequenceStep { request: Some(path), save, ..SequenceStep::default() },
+        SequenceStep {
+            request: Some(watch),
+            watch: Some("w".to_owned()),
+            ..SequenceStep::default()
+        },
     ]
 }

@@ -4,11 +4,11 @@ use proptest::prelude::{Just, Strategy};
 use proptest::prop_oneof;
 use serde_json::{Value, json};
 
-use crate::kubernetes::sequence::Step;
+use crate::kubernetes::sequence::SequenceStep;
 
 /// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     ConfigMap,
     Lease,
     Service,
@@ -18,17 +18,17 @@ pub(super) enum Kind {
 }
 
 /// Generates kinds.
-pub(super) fn any() -> impl Strategy<Value = Kind> {
+pub(super) fn any() -> impl Strategy<Value = ObjectKind> {
     prop_oneof![
-        Just(Kind::ConfigMap),
-        Just(Kind::Lease),
-        Just(Kind::Service),
-        Just(Kind::Node),
-        Just(Kind::Gadget),
+        Just(ObjectKind::ConfigMap),
+        Just(ObjectKind::Lease),
+        Just(ObjectKind::Service),
+        Just(ObjectKind::Node),
+        Just(ObjectKind::Gadget),
     ]
 }
 
-impl Kind {
+impl ObjectKind {
     /// Returns the plural name, the API version and the kind.
     pub(super) fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -130,7 +130,7 @@ impl Kind {
 }
 
 /// Returns the step that creates the definition of the custom kind.
-pub(super) fn definition() -> Step {
+pub(super) fn definition() -> SequenceStep {
     const PATH: &str = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let spec = json!({
         "type": "object", "required": ["color"],
@@ -153,5 +153,5 @@ pub(super) fn definition() -> Step {
             }],
         },
     });
-    Step { request: Some(PATH.to_owned()), body: Some(body), ..Step::default() }
+    SequenceStep { request: Some(PATH.to_owned()), body: Some(body), ..SequenceStep::default() }
 }

@@ -18,7 +18,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use tokio::runtime::Runtime;
 
 use self::history::History;
-use super::target::Target;
+use super::target::TargetServer;
 use super::{compare, known};
 
 /// Plays up to `runs` histories on both servers, until answers differ, and prints the result.
@@ -29,7 +29,7 @@ use super::{compare, known};
 pub fn run(
     out: &mut impl Write,
     runtime: &Runtime,
-    real: &Target,
+    real: &TargetServer,
     runs: u32,
     seed: u64,
 ) -> anyhow::Result<ExitCode> {

@@ -10,7 +10,7 @@ use serde_json::json;
 use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, World};
 
-use super::{Answer, ByHand, Lab, LabEvent, Mode, Running, Scrape, WAKING, provider};
+use super::{ByHand, EndpointAnswer, Lab, LabEvent, Mode, Running, Scrape, WAKING, provider};
 use crate::scenario::{Act, Caller, Initializer};
 
 impl Lab {
@@ -150,7 +150,7 @@ impl Lab {
             match running.get(path, by).await {
                 Ok((outcome, certificate)) => {
                     let (replica, path) = (running.index(), path.to_owned());
-                    answers.push(Answer { at, replica, path, by, outcome, certificate });
+                    answers.push(EndpointAnswer { at, replica, path, by, outcome, certificate });
                 }
                 Err(refused) => self.refuse(refused),
             }

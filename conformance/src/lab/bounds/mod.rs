@@ -39,7 +39,7 @@ impl Bounds {
     /// Returns bounds that suffice for every working provider. For comparison: when five thousand
     /// nodes join, the provider makes four calls per node at one moment. A provider that reads each
     /// machine every second makes one call per node and second.
-    pub fn of(scenario: &Scenario) -> Self {
+    pub fn for_scenario(scenario: &Scenario) -> Self {
         let machines = u64::from(scenario.topology.machines);
         Self {
             at_once: 10_000 + 40 * machines,
@@ -84,12 +84,12 @@ impl fmt::Display for ExceededBound {
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     bounds: Bounds,
-    spent: Arc<Mutex<Spent>>,
+    spent: Arc<Mutex<CallCounts>>,
     over: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct Spent {
+struct CallCounts {
     calls: u64,
     at_once: u64,
     last: Option<Instant>,
@@ -122,7 +122,7 @@ impl Guard {
     }
 
     /// Ends the run if `calls`, the number of records in the ledger, exceeds the bound on calls.
-    /// The lab uses this for processes, whose calls do not pass [`Guarded`].
+    /// The lab uses this for processes, whose calls do not pass [`GuardedService`].
     pub(super) fn counted(&self, calls: u64) {
         if calls > self.bounds.calls {
             self.exceed(ExceededBound::Calls(self.bounds.calls));
@@ -149,19 +149,19 @@ impl Guard {
     }
 
     /// Wraps a service to count its calls.
-    pub(super) fn around<S>(&self, inner: S) -> Guarded<S> {
-        Guarded { inner, guard: self.clone() }
+    pub(super) fn around<S>(&self, inner: S) -> GuardedService<S> {
+        GuardedService { inner, guard: self.clone() }
     }
 }
 
 /// A service that counts calls. It never answers calls beyond a bound.
 #[derive(Clone, Debug)]
-pub(super) struct Guarded<S> {
+pub(super) struct GuardedService<S> {
     inner: S,
     guard: Guard,
 }
 
-impl<S, R> Service<R> for Guarded<S>
+impl<S, R> Service<R> for GuardedService<S>
 where
     S: Service<R>,
     S::Future: Send + 'static,

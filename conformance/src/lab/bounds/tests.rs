@@ -16,7 +16,7 @@ fn scenario(horizon: Duration) -> Scenario {
 
 fn ran_away(change: impl FnOnce(&mut Bounds)) -> Run {
     let scenario = scenario(Duration::from_secs(90 * 24 * 3600));
-    let mut bounds = Bounds::of(&scenario);
+    let mut bounds = Bounds::for_scenario(&scenario);
     change(&mut bounds);
     run_within(&scenario, &Stage::default(), bounds)
 }
@@ -41,13 +41,13 @@ fn a_provider_that_exceeds_a_bound_ends_its_case_with_a_verdict() {
 #[test]
 fn a_provider_within_its_bounds_is_not_disturbed() {
     let scenario = scenario(Duration::from_secs(60));
-    let run = run_within(&scenario, &Stage::default(), Bounds::of(&scenario));
+    let run = run_within(&scenario, &Stage::default(), Bounds::for_scenario(&scenario));
     assert_eq!(run.exceeded_bound, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_loop_without_a_wait_is_stopped_at_the_bound_of_calls() {
-    let bounds = Bounds::of(&scenario(Duration::from_secs(60)));
+    let bounds = Bounds::for_scenario(&scenario(Duration::from_secs(60)));
     let guard = Guard::new(Bounds { at_once: 1000, ..bounds });
     let echo = tower::service_fn(|n: u32| async move { Ok::<u32, ()>(n) });
     let mut service = guard.around(echo);
@@ -67,7 +67,7 @@ async fn a_loop_without_a_wait_is_stopped_at_the_bound_of_calls() {
 /// Returns the bound that a run exceeds, or `None`. `mib` has the sizes of the run's memory in MiB:
 /// at its beginning, and then at each tick.
 fn passed_with(mib: &[u64]) -> Option<ExceededBound> {
-    let bounds = Bounds::of(&scenario(Duration::from_secs(60)));
+    let bounds = Bounds::for_scenario(&scenario(Duration::from_secs(60)));
     let guard = Guard::new(Bounds { memory: 100 << 20, ..bounds });
     let mut sizes = mib.iter().map(|mib| mib << 20);
     let mut n_ticks = mib.len();
@@ -93,7 +93,7 @@ fn a_run_that_never_yields_after_a_bound_ends_the_process_with_its_last_records(
     if std::env::var_os(GIVES_UP).is_some() {
         let ledger = Ledger::new(Keep::All);
         ledger.note(sim::world::Time::ZERO, sim::ledger::Kind::Note, "the last record");
-        let guard = Guard::new(Bounds::of(&scenario(Duration::from_secs(60))));
+        let guard = Guard::new(Bounds::for_scenario(&scenario(Duration::from_secs(60))));
         guard.exceed(ExceededBound::Calls(7));
         let mut ticks = 0..1000;
         watch(&guard, &ledger, || ticks.next().is_some(), || None);

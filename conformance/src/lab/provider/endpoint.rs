@@ -57,7 +57,7 @@ const MONITORING: &str = "system:serviceaccount:monitoring:prometheus";
 
 /// Answer of a replica's endpoint to one request.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct EndpointAnswer {
     /// Time of the request.
     pub at: Time,
     /// Index of the replica.
@@ -161,7 +161,7 @@ pub(in crate::lab) fn port() -> (EndpointClient, PipeListener) {
 /// # Errors
 ///
 /// Returns the text with which a process would exit.
-pub(in crate::lab) fn made(
+pub(in crate::lab) fn build(
     arguments: &ServingArguments,
     files: &ServingFiles,
     cluster: &kube::Client,

@@ -114,7 +114,9 @@ impl Replica {
         let (port, pipes) = endpoint::port();
         let opened = span.in_scope(|| {
             // A panic of the provider leads to a verdict and must not end this process.
-            catch_unwind(AssertUnwindSafe(|| Opened::of(sim, scenario, stage, files, &kube)))
+            catch_unwind(AssertUnwindSafe(|| {
+                ReplicaSetup::open(sim, scenario, stage, files, &kube)
+            }))
         });
         // The replica owns the task: `stop` waits for it, `kill` and drop abort it. `ended` signals
         // every end to `Lab`, which restarts a replica that ended by itself.
@@ -230,20 +232,20 @@ impl Drop for Replica {
 }
 
 /// A provider that has read its command line and its configuration.
-struct Opened {
+struct ReplicaSetup {
     front: ProviderSettings,
     /// The HTTPS endpoint, if the scenario sends requests to it and the command line does not set
     /// its port to 0.
     endpoint: Option<HealthEndpoint>,
 }
 
-impl Opened {
+impl ReplicaSetup {
     /// Reads the command line and the configuration of a replica.
     ///
     /// # Errors
     ///
     /// Returns the text with which a process would exit.
-    fn of(
+    fn open(
         sim: &Sim,
         scenario: &Scenario,
         stage: &Stage,
@@ -252,7 +254,7 @@ impl Opened {
     ) -> Result<Self, String> {
         let front = front::open(sim, scenario, stage)?;
         let serving = front.serving.as_ref().filter(|_| scenario.reads_endpoint());
-        let endpoint = serving.map(|it| endpoint::made(it, files, cluster)).transpose()?;
+        let endpoint = serving.map(|it| endpoint::build(it, files, cluster)).transpose()?;
         Ok(Self { front, endpoint })
     }
 

@@ -21,20 +21,20 @@ const CUT: char = '…';
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
     /// Each identity, with the label of a replica that wrote it.
-    labels: Vec<(Written, String)>,
+    labels: Vec<(LeaseHolder, String)>,
 }
 
 /// An identity as the ledger shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Written {
+struct LeaseHolder {
     text: String,
     /// True if the ledger has only the beginning of the identity.
     is_cut: bool,
 }
 
-impl Written {
+impl LeaseHolder {
     /// Returns the identity that a call writes to the lease, or `None` if it writes none.
-    fn of(record: &Record) -> Option<Self> {
+    fn written_by(record: &Record) -> Option<Self> {
         if !is_write(record) || !is_to_the_lease(record) {
             return None;
         }
@@ -45,17 +45,17 @@ impl Written {
         (!text.is_empty()).then(|| Self { text, is_cut: !rest[end..].starts_with('"') })
     }
 
-    fn is(&self, holder: &str) -> bool {
+    fn matches(&self, holder: &str) -> bool {
         if self.is_cut { holder.starts_with(&self.text) } else { holder == self.text }
     }
 }
 
 impl Identities {
     /// Collects the identities that replicas wrote in these records.
-    pub(crate) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
-        let mut labels: Vec<(Written, String)> = Vec::new();
+    pub(crate) fn from_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut labels: Vec<(LeaseHolder, String)> = Vec::new();
         for record in records {
-            let Some(written) = Written::of(record) else { continue };
+            let Some(written) = LeaseHolder::written_by(record) else { continue };
             let label = &record.client.client;
             if !labels.iter().any(|(it, of)| *it == written && of == label) {
                 labels.push((written, label.clone()));
@@ -66,7 +66,7 @@ impl Identities {
 
     /// Returns the label of the first replica that wrote this identity, or `None`.
     pub(crate) fn label(&self, holder: &str) -> Option<&str> {
-        let found = self.labels.iter().find(|(written, _)| written.is(holder));
+        let found = self.labels.iter().find(|(written, _)| written.matches(holder));
         found.map(|(_, label)| label.as_str())
     }
 
@@ -83,7 +83,7 @@ impl Identities {
 /// Returns the reason why these records cannot show which replica leads: two replicas share an
 /// identity, or the replicas use another lease. Returns `None` without such a reason.
 pub(crate) fn unknown_leader_reason(records: &[Record]) -> Option<String> {
-    if let Some(identity) = Identities::of(records).shared() {
+    if let Some(identity) = Identities::from_records(records).shared() {
         return Some(format!(
             "two replicas have the identity {identity:?} in the lease; give each its own, for example with $(replica)"
         ));
@@ -145,7 +145,7 @@ mod tests {
             write("provider", "patch leases", LEASE, r#"{"spec":{"holderIdentity": "again"}}"#),
             write("kubelet", "update leases", LEASE, &held("node")),
         ];
-        let identities = Identities::of(&records);
+        let identities = Identities::from_records(&records);
         let labels = ["host_1", "host_2", "again", "node", ""].map(|it| identities.label(it));
         assert_eq!(labels, [Some("provider"), Some("provider-1"), Some("provider"), None, None]);
         assert_eq!(unknown_leader_reason(&records), None);
@@ -154,7 +154,8 @@ mod tests {
     #[test]
     fn an_identity_that_the_ledger_cuts_matches_by_its_beginning() {
         let cut = r#"{"spec":{"acquireTime":"2026","holderIdentity":"a-long-host…"#;
-        let identities = Identities::of(&[write("provider-1", "update leases", LEASE, cut)]);
+        let identities =
+            Identities::from_records(&[write("provider-1", "update leases", LEASE, cut)]);
         assert_eq!(identities.label("a-long-host_1"), Some("provider-1"));
         assert_eq!(identities.label("another"), None);
     }

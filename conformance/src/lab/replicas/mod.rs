@@ -8,7 +8,7 @@ pub(super) mod running;
 
 use sim::world::{Time, World};
 
-use super::{Exit, Lab, LabEvent, MOST_IN_VAIN, Replica, Running, Started, provider};
+use super::{Exit, Lab, LabEvent, MOST_IN_VAIN, Replica, Running, StartResult, provider};
 
 impl Lab {
     /// Starts the replica with this index, unless it runs.
@@ -29,21 +29,21 @@ impl Lab {
             return self.replicas.push(Running::Here(replica));
         };
         match host.start(&self.sim, &self.scenario, index).await {
-            Ok((process, Started::Called)) => {
+            Ok((process, StartResult::Called)) => {
                 self.in_vain = 0;
                 self.replicas.push(Running::Process(process));
             }
-            Ok((process, Started::Silent(said))) => {
+            Ok((process, StartResult::Silent(said))) => {
                 self.note(LabEvent::Silent(index, said));
                 self.replicas.push(Running::Process(process));
             }
-            Ok((_, Started::Ended)) if self.in_vain + 1 >= MOST_IN_VAIN => {
+            Ok((_, StartResult::Ended)) if self.in_vain + 1 >= MOST_IN_VAIN => {
                 let last = host.logs().last_line();
                 self.refuse(format!(
                     "replica {index} ended before its first call {MOST_IN_VAIN} times in a row: {last}"
                 ));
             }
-            Ok((process, Started::Ended)) => {
+            Ok((process, StartResult::Ended)) => {
                 let last = host.logs().last_line();
                 self.in_vain += 1;
                 self.note(LabEvent::EndedInVain(index, last));

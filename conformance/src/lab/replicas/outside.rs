@@ -23,7 +23,7 @@ pub(crate) trait Provider: fmt::Debug + Send + Sync {
         sim: &'a Sim,
         scenario: &'a Scenario,
         index: usize,
-    ) -> BoxFuture<'a, anyhow::Result<(Process, Started)>>;
+    ) -> BoxFuture<'a, anyhow::Result<(Process, StartResult)>>;
 
     /// Returns the seconds of world time per second of the clock.
     fn pace(&self) -> u32;
@@ -45,7 +45,7 @@ pub(crate) trait Provider: fmt::Debug + Send + Sync {
 
 /// Result of the start of a replica.
 #[derive(Debug)]
-pub(crate) enum Started {
+pub(crate) enum StartResult {
     /// The replica has made its first call.
     Called,
     /// The replica runs but has not made its first call in time; the text names the call and the

@@ -17,7 +17,7 @@ pub(crate) struct Process {
     index: usize,
     /// Sequence number of the first ledger record that this process can have caused.
     since: u64,
-    signals: mpsc::UnboundedSender<Order>,
+    signals: mpsc::UnboundedSender<ProcessOrder>,
     stop: CancellationToken,
     kill: CancellationToken,
     ended: CancellationToken,
@@ -27,13 +27,13 @@ pub(crate) struct Process {
 }
 
 /// A signal to send to the process, and the channel for the result.
-pub(crate) type Order = (Signal, oneshot::Sender<Result<(), String>>);
+pub(crate) type ProcessOrder = (Signal, oneshot::Sender<Result<(), String>>);
 
 /// The driver's part of a [`Process`]: the orders to it, and the report of its end.
 #[derive(Debug)]
 pub(crate) struct ProcessControl {
     /// Signals to send.
-    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    pub(crate) orders: mpsc::UnboundedReceiver<ProcessOrder>,
     /// Canceled when the process must stop.
     pub(crate) stop: CancellationToken,
     /// Canceled when the process must be killed.

@@ -38,7 +38,7 @@ impl Running {
         match self {
             Self::Here(replica) => replica.identity() == holder,
             Self::Process(process) => {
-                let written = Identities::of(&ledger.since(process.since()));
+                let written = Identities::from_records(&ledger.since(process.since()));
                 written.label(holder) == Some(label(process.index()).as_str())
             }
         }

@@ -13,7 +13,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, State, Time};
 
-use super::{Answer, ExceededBound, Exit, LabEvent, RecordedLabEvent, Scrape, Stage};
+use super::{EndpointAnswer, ExceededBound, Exit, LabEvent, RecordedLabEvent, Scrape, Stage};
 use crate::scenario::{Act, Backend, Scenario};
 
 /// Result of a run.
@@ -62,7 +62,7 @@ pub struct Run {
     /// stop, and of all at each [`Act::Scrape`].
     pub scrapes: Vec<Scrape>,
     /// Answers of the replicas' HTTPS endpoints to the requests of the scenario.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<EndpointAnswer>,
     /// SHA-256 of each serving certificate that the files contained.
     pub certificates: Vec<[u8; 32]>,
     pub(super) nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,

@@ -19,7 +19,7 @@ const SLACK: Duration = Duration::from_secs(5);
 
 /// Data about a recorded run, from which judges get a [`Run`].
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedRun {
     /// First state of the world, and every event of the world until the last mark.
     pub recording: sim::Recording,
     /// Every record of the ledger except calls of other clients, in order: calls of the provider,
@@ -41,7 +41,7 @@ pub struct Recorded {
     pub killed: bool,
 }
 
-impl Recorded {
+impl RecordedRun {
     /// Returns the run for judges. Leaves out records of [`Self::ledger`] after the time until
     /// which the recording is complete; a call there that ends later counts as open.
     ///
@@ -72,7 +72,7 @@ impl Recorded {
         let scenario = Scenario::new("recorded", topology, end.age());
         let exit = if self.killed { Exit::Killed } else { Exit::Stopped };
         Ok(Run {
-            scenario: scenario.with(|it| *it = self.provider),
+            scenario: scenario.with_provider(|it| *it = self.provider),
             stage: Stage { mode: self.mode, ..Stage::default() },
             hosted: true,
             mirrored: false,

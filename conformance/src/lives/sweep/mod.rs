@@ -1,12 +1,12 @@
 //! Sweeps: many runs of each life, each with one failure that the sweep adds.
 //!
 //! The model is SQLite's "fail the n-th malloc", applied to an API. The calls come from a run of
-//! each [life](crate::lives) without failures, the healthy run. The sweep [`Kind::Faults`] makes
+//! each [life](crate::lives) without failures, the healthy run. The sweep [`SweepKind::Faults`] makes
 //! calls fail in every way that [`fault_kinds`](crate::scenario::fault_kinds) has for their face,
 //! once per face, operation, kind of object and phase. If a failure loses the answer, the sweep
-//! tries it without and with the operation carried out. The sweep [`Kind::Crashes`] kills a replica
+//! tries it without and with the operation carried out. The sweep [`SweepKind::Crashes`] kills a replica
 //! that waits for the answer to a write to the workload cluster, once if the server has carried out
-//! the write and once if it has not. The sweep [`Kind::Stale`] answers reads with the previous
+//! the write and once if it has not. The sweep [`SweepKind::Stale`] answers reads with the previous
 //! version of the data. All safety and liveness invariants judge every run, apart from the
 //! exemptions of the lives. Sweeps use no randomness of their own, so the same build and seed have
 //! the same trials.
@@ -33,7 +33,7 @@ pub use journal::Journal;
 
 /// A kind of sweep, by the failures that it injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SweepKind {
     /// In each trial one call fails in one way.
     Faults,
     /// In each trial one replica is killed while it waits for the answer to a write to the workload
@@ -44,7 +44,7 @@ pub enum Kind {
     Stale,
 }
 
-impl Kind {
+impl SweepKind {
     /// Every kind, in the order in which the sweeps run.
     pub const ALL: [Self; 3] = [Self::Faults, Self::Crashes, Self::Stale];
 
@@ -169,7 +169,7 @@ pub struct TrialResult {
 
 impl TrialResult {
     /// Judges the run of a trial.
-    pub(crate) fn of(run: &Run) -> Self {
+    pub(crate) fn from_run(run: &Run) -> Self {
         Self { fired: run.fired(RULE) > 0, violations: Life::broken(run) }
     }
 }
@@ -192,7 +192,7 @@ const RULE: &str = "trial";
 
 /// Returns every trial of one kind in the mode of `stage`, in a fixed order, for the lives whose
 /// names `wanted` accepts. Plays each of these lives once without failures.
-pub fn trials(kind: Kind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<Trial> {
+pub fn trials(kind: SweepKind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<Trial> {
     let lives = lives::all(stage.mode.backend());
     let of_life = |life: &Life| of_healthy(kind, life, &run(&life.scenario, stage));
     lives.iter().filter(|life| wanted(life.name)).flat_map(of_life).collect()
@@ -200,11 +200,11 @@ pub fn trials(kind: Kind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<T
 
 /// Returns every trial of one kind in a life, in a fixed order. `healthy` is a run of the life
 /// without failures.
-pub(crate) fn of_healthy(kind: Kind, life: &Life, healthy: &Run) -> Vec<Trial> {
+pub(crate) fn of_healthy(kind: SweepKind, life: &Life, healthy: &Run) -> Vec<Trial> {
     let failures = match kind {
-        Kind::Faults => faults::failures(life, healthy),
-        Kind::Crashes => crashes::failures(life, healthy),
-        Kind::Stale => stale::failures(life, healthy),
+        SweepKind::Faults => faults::failures(life, healthy),
+        SweepKind::Crashes => crashes::failures(life, healthy),
+        SweepKind::Stale => stale::failures(life, healthy),
     };
     let (mode, life) = (healthy.stage.mode, life.name);
     let trial = |(phase, failure)| Trial { mode, life, phase, failure };
@@ -235,7 +235,7 @@ impl Trial {
 
     /// Plays the trial and judges the run.
     pub fn play(&self, stage: &Stage) -> TrialResult {
-        TrialResult::of(&self.run(stage))
+        TrialResult::from_run(&self.run(stage))
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn page(
     let _ = writeln!(
         out,
         "<p>{}; seed {}; {}; time {}.</p>",
-        Tally::of(conclusions),
+        Tally::count(conclusions),
         about.seed,
         escape(&about.stage),
         escape(&about.time)

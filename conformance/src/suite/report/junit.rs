@@ -14,7 +14,7 @@ use quick_junit::{
 use crate::catalogue::Requirement;
 use crate::judge::verdict::Verdict;
 use crate::scenario::Backend;
-use crate::suite::{Conclusion, Judged};
+use crate::suite::{CaseResult, Conclusion};
 
 /// Returns the JUnit report as XML.
 pub(super) fn document(conclusions: &[Conclusion]) -> anyhow::Result<String> {
@@ -40,7 +40,7 @@ fn cases(conclusion: &Conclusion) -> Vec<TestCase> {
     played.chain(not_run).collect()
 }
 
-fn played(conclusion: &Conclusion, judged: &Judged) -> TestCase {
+fn played(conclusion: &Conclusion, judged: &CaseResult) -> TestCase {
     let status = status(&judged.verdict, conclusion.requirement, &judged.evidence);
     let mut case = case(conclusion, &judged.case, status);
     case.set_time(judged.took);
@@ -95,11 +95,11 @@ mod tests {
     use crate::catalogue;
     use crate::suite::Calls;
 
-    fn judged(case: &str, verdict: Verdict) -> Judged {
+    fn judged(case: &str, verdict: Verdict) -> CaseResult {
         let evidence =
             if verdict == Verdict::Pass { String::new() } else { format!("seen in {case}") };
         let (case, took) = (case.to_owned(), Duration::from_millis(1500));
-        Judged { case, verdict, broken: Vec::new(), took, calls: Calls::default(), evidence }
+        CaseResult { case, verdict, broken: Vec::new(), took, calls: Calls::default(), evidence }
     }
 
     fn one(verdict: Verdict, requirement: Requirement) -> String {
@@ -107,7 +107,7 @@ mod tests {
         let cases = vec![judged("cold", verdict), judged("warm", Verdict::Pass)];
         let left_out = vec![("long".to_owned(), Verdict::skipped("takes an hour"))];
         let conclusion =
-            Conclusion::of(entry, Backend::VCenter, cases, left_out, Duration::from_secs(3));
+            Conclusion::combine(entry, Backend::VCenter, cases, left_out, Duration::from_secs(3));
         document(&[Conclusion { requirement, ..conclusion }]).unwrap()
     }
 

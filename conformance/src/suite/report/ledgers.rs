@@ -12,7 +12,7 @@ use anyhow::Context;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::checks::Outcome;
+use crate::checks::PlayedCase;
 use crate::scenario::Backend;
 
 /// Ledgers of the cases that have ended, as temporary files below the output folder.
@@ -44,7 +44,7 @@ impl Ledgers {
         &self,
         (check, case): (usize, usize),
         (id, backend): (&str, Backend),
-        outcome: &Outcome,
+        outcome: &PlayedCase,
     ) -> anyhow::Result<()> {
         let path = self.parts.path().join(format!("{check:06}-{case:06}"));
         let write = || -> io::Result<()> {

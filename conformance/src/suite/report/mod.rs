@@ -102,7 +102,7 @@ fn is_zero(n: &usize) -> bool {
 
 impl Tally {
     /// Counts these checks.
-    pub fn of(conclusions: &[Conclusion]) -> Self {
+    pub fn count(conclusions: &[Conclusion]) -> Self {
         let mut tally = Self::default();
         for conclusion in conclusions {
             *match &conclusion.verdict {
@@ -186,7 +186,7 @@ pub fn write(
         stage: &about.stage,
         environment: Environment { kube: &about.kube, time: &about.time },
         provider: about.provider.as_ref(),
-        tally: Tally::of(conclusions),
+        tally: Tally::count(conclusions),
         checks: conclusions.iter().map(Conclusion::summary).collect(),
         cost,
     };
@@ -201,7 +201,7 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String
     let mut out = format!(
         "# Conformance{}\n\n{}; seed {}, {}.\n\n",
         name.map(|name| format!(": {name}")).unwrap_or_default(),
-        Tally::of(conclusions),
+        Tally::count(conclusions),
         about.seed,
         about.stage
     );

@@ -103,19 +103,19 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
         run.was_not_ready(&other(1))
             .and(|| {
                 let is_held = gone.is_none_or(|at| at.since_start() >= first);
-                Verdict::of(is_held, || {
+                Verdict::pass_if(is_held, || {
                     format!("the Node was deleted {gone}; the other vCenter, which may have its machine, first answers {first}", gone = when(gone), first = when(first))
                         .at(gone)
                 })
             })
             .and(|| {
-                Verdict::of(gone.is_some_and(|at| at.since_start() <= last), || {
+                Verdict::pass_if(gone.is_some_and(|at| at.since_start() <= last), || {
                     format!("the Node was deleted {gone}; the limit is {last:?}", gone = when(gone)).late(gone)
                 })
             })
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 19, || format!("{left} Nodes are left at the end, but 19 machines exist"))
+                Verdict::pass_if(left == 19, || format!("{left} Nodes are left at the end, but 19 machines exist"))
             })
             .and(|| worked_meanwhile(run, &other(2)))
     })
@@ -140,7 +140,7 @@ fn moved(down: &str, action: Option<&Action>, restarted: bool) -> Case {
         survives(run, N)
             .and(|| {
                 let left = run.nodes().len();
-                Verdict::of(left == 20, || {
+                Verdict::pass_if(left == 20, || {
                     format!("{left} Nodes are left at the end, but 20 machines exist")
                 })
             })

@@ -87,20 +87,20 @@ fn other_vcenter_is_served(run: &Run) -> Verdict {
     let marked = run.when_after(&other(2), s(110), |it| it.shutdown);
     run.initializes(&(1..=4).map(other).collect::<Vec<_>>(), s(0), T_INIT * 2)
         .and(|| {
-            Verdict::of(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS), || {
+            Verdict::pass_if(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS), || {
                 format!("a node of the healthy vCenter shows its new address {shown}; the limit is an address period", shown = when(shown))
                     .late(shown)
             })
         })
         .and(|| {
             let bound = s(110) + GRACE + T_LIFE * 2;
-            Verdict::of(marked.is_some_and(|at| at.since_start() < bound), || {
+            Verdict::pass_if(marked.is_some_and(|at| at.since_start() < bound), || {
                 format!("a node of the healthy vCenter got the shutdown taint {marked}; that is too late", marked = when(marked))
                     .late(marked)
             })
         })
         .and(|| {
-            Verdict::of(run.nodes().len() == 8, || {
+            Verdict::pass_if(run.nodes().len() == 8, || {
                 format!("8 machines run, but the Nodes at the end are {:?}", run.nodes())
             })
         })
@@ -159,7 +159,7 @@ fn no_zones() -> Case {
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         run.initializes(&names(4), s(0), T_INIT).and(|| {
-            Verdict::of(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS), || {
+            Verdict::pass_if(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS), || {
                 format!(
                     "the node shows the new address {shown}; the limit is an address period",
                     shown = when(shown)
@@ -182,7 +182,7 @@ fn tags_down() -> Case {
         .at(s(150), set_address(1, &["10.6.0.1"]));
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));
-        Verdict::of(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS * 2), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS * 2), || {
             format!(
                 "the node shows the new address {shown}; the limit is two address periods",
                 shown = when(shown)

@@ -71,7 +71,7 @@ pub(in crate::checks) const PATIENCE: Duration = s(90);
 pub(in crate::checks) fn survives(run: &Run, n: u32) -> Verdict {
     let alive = run.nodes();
     let lost: Vec<String> = names(n).into_iter().filter(|name| !alive.contains(name)).collect();
-    Verdict::of(lost.is_empty(), || {
+    Verdict::pass_if(lost.is_empty(), || {
         format!("the provider deleted Nodes of existing machines: {}", lost.join(", "))
     })
     .and(|| run.was_not_ready(&name(1)))
@@ -158,7 +158,7 @@ fn not_told_yet() -> Case {
     let case = Case::new(scenario, move |run| {
         let deleted = run.deleted(&name(1));
         run.was_not_ready(&name(1)).and(|| {
-            Verdict::of(deleted.is_none_or(|at| at.since_start() >= told - s(10)), || {
+            Verdict::pass_if(deleted.is_none_or(|at| at.since_start() >= told - s(10)), || {
                 format!("the node was deleted {deleted}, but the UUID of the machine with its name becomes known {told}", deleted = when(deleted), told = when(told)).at(deleted)
             })
         })
@@ -233,7 +233,7 @@ fn states() -> Vec<Case> {
             let judge = |run: &Run| {
                 survives(run, 4).and(|| {
                     let back = run.node(&queries::name(1));
-                    Verdict::of(back.is_some_and(|it| it.is_ready() && !it.shutdown), || {
+                    Verdict::pass_if(back.is_some_and(|it| it.is_ready() && !it.shutdown), || {
                         "at the end the node is not Ready or has the shutdown taint, although its machine runs".to_owned()
                     })
                 })
@@ -287,7 +287,7 @@ fn young() -> Case {
             );
         }
         let deleted = run.deleted("young");
-        Verdict::of(deleted.is_none_or(|at| at.since_start() >= born + s(60)), || {
+        Verdict::pass_if(deleted.is_none_or(|at| at.since_start() >= born + s(60)), || {
             format!(
                 "the node was deleted {deleted}; it registered {born}, and has to stay for 60 s",
                 deleted = when(deleted),
@@ -317,10 +317,13 @@ fn host_failure() -> Case {
     Case::new(scenario, |run| {
         survives(run, 4).and(|| {
             let node = run.node(&name(1));
-            Verdict::of(node.is_some_and(|it| it.is_ready() && it.ips().next().is_some()), || {
-                "after the restart of its machine the node is not Ready or has no address"
-                    .to_owned()
-            })
+            Verdict::pass_if(
+                node.is_some_and(|it| it.is_ready() && it.ips().next().is_some()),
+                || {
+                    "after the restart of its machine the node is not Ready or has no address"
+                        .to_owned()
+                },
+            )
         })
     })
     .canary(Canary::Gone(5), s(100))

@@ -114,7 +114,7 @@ pub(super) fn moved_during_a_search(takes: Duration, later: Duration) -> Case {
         .at(at, arrives);
     let case = Case::new(scenario, |run| {
         let deleted = run.deleted("node-1-0001");
-        Verdict::of(deleted.is_none(), || {
+        Verdict::pass_if(deleted.is_none(), || {
             format!(
                 "the node was deleted {deleted}, but its machine only moved to another vCenter",
                 deleted = when(deleted)

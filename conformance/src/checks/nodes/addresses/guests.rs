@@ -43,13 +43,13 @@ pub(super) fn stale_while_stopped() -> Case {
             run.when_after(&name(2), joins, |node| node.ips().any(|ip| ip == address))
         };
         let (old, new) = (shows("10.0.0.2"), shows("10.8.0.2"));
-        Verdict::of(old.is_none(), || {
+        Verdict::pass_if(old.is_none(), || {
             format!("the new Node shows {old} the address that VMware Tools reported before they stopped", old = when(old)).at(old)
         })
         .and(|| {
             // The provider retries after at most a minute, lengthened by half.
             let in_time = new.is_some_and(|at| at.since_start() <= back + s(90) + T_INIT);
-            Verdict::of(in_time, || {
+            Verdict::pass_if(in_time, || {
                 format!("the Node shows the new address {new}; VMware Tools have reported it since {back:?}", new = when(new))
                     .at(new)
             })
@@ -65,12 +65,12 @@ pub(super) fn link_local_first() -> Case {
     const LOCAL: &str = "fe80::250:56ff:fe01:203";
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     let scenario = Scenario::new("", topology, s(60) + T_INIT + s(400))
-        .with(|it| it.families = vec!["ipv6".to_owned()])
+        .with_provider(|it| it.families = vec!["ipv6".to_owned()])
         .at(s(0), set_address(1, &[LOCAL]))
         .at(s(60), set_address(1, &[LOCAL, "fd00::6:1"]));
     Case::new(scenario, |run| {
         let local = run.when(&name(1), |node| node.ips().any(|ip| ip.starts_with("fe80")));
-        Verdict::of(local.is_none(), || {
+        Verdict::pass_if(local.is_none(), || {
             format!("the node shows the link-local address {LOCAL} {local}; the provider must wait for another address", local = when(local)).at(local)
         })
         .and(|| run.initializes(&[name(1)], s(60), T_INIT))

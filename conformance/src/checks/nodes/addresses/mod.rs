@@ -163,7 +163,7 @@ fn foreign() -> Case {
             |n| run.node(&name(n)).map(|node| node.ips().map(str::to_owned).collect::<Vec<_>>());
         let ok = shown(1).is_some_and(|it| it.contains(&"10.0.0.2".to_owned()))
             && shown(2).is_some_and(|it| it.contains(&"10.0.0.1".to_owned()));
-        Verdict::of(ok, || {
+        Verdict::pass_if(ok, || {
             format!(
                 "the machines of node 1 and 2 swapped their addresses, but the nodes show {:?} and {:?}",
                 shown(1),
@@ -181,7 +181,7 @@ fn reordered(backend: Backend, dual_stack: bool) -> Case {
     // In vCenter mode the provider chooses one address per family, so one family gives one address.
     let has_several = dual_stack || !backend.is_vcenter();
     if dual_stack {
-        scenario = scenario.with(|it| it.families = vec!["ipv4".into(), "ipv6".into()]);
+        scenario = scenario.with_provider(|it| it.families = vec!["ipv4".into(), "ipv6".into()]);
     } else {
         let addresses: &[&str] = match backend {
             Backend::VCenter => &["10.0.0.1", "10.7.0.8", "10.7.0.9"],
@@ -191,7 +191,7 @@ fn reordered(backend: Backend, dual_stack: bool) -> Case {
         };
         // The provider starts after VM Operator has reported the new addresses.
         scenario = scenario
-            .with(|it| it.start = false)
+            .with_provider(|it| it.start = false)
             .at(s(0), set_address(1, addresses))
             .at(s(3), Act::StartAll);
     }
@@ -208,7 +208,7 @@ fn reordered(backend: Backend, dual_stack: bool) -> Case {
             let node = name(1);
             let late =
                 run.writes_on(&node).filter(|call| call.t.since_start() > opened + s(5)).count();
-            Verdict::of(late == 0, || {
+            Verdict::pass_if(late == 0, || {
                 format!("{late} writes of the node came more than 5 s after its initialization, although only the order of its addresses changed")
             })
         })
@@ -221,7 +221,7 @@ fn changed() -> Case {
     Case::new(scenario, |run| {
         let since = s(100);
         let shown = run.when_after(&name(2), since, |node| node.ips().any(|ip| ip == "10.8.0.2"));
-        Verdict::of(shown.is_some_and(|at| at.since_start() <= since + T_STATUS * 2), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() <= since + T_STATUS * 2), || {
             format!(
                 "the node shows the new address {shown}; its machine has had it since {since:?}",
                 shown = when(shown)
@@ -233,7 +233,7 @@ fn changed() -> Case {
                 run.versions(&name(2)).into_iter().filter_map(|(_, node)| node).find(|node| {
                     node.ips().any(|ip| ip == "10.8.0.2") && node.ips().any(|ip| ip == "10.0.0.2")
                 });
-            Verdict::of(mixed.is_none(), || {
+            Verdict::pass_if(mixed.is_none(), || {
                 "one version of the node shows both the old and the new address".to_owned()
             })
         })
@@ -295,7 +295,7 @@ fn changed_without_node() -> Case {
     Case::new(scenario, move |run| {
         run.initializes(&[name(2)], back, s(60)).and(|| {
             let old = run.when_after(&name(2), back, |node| node.ips().any(|ip| ip == "10.0.0.2"));
-            Verdict::of(old.is_none(), || {
+            Verdict::pass_if(old.is_none(), || {
                 format!("the new Node shows an address that its machine lost before {back:?}")
                     .at(old)
             })
@@ -316,7 +316,7 @@ fn changed_by_reboot() -> Case {
         .at(s(300), command);
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(2), s(100), |node| node.ips().any(|ip| ip == "10.8.0.9"));
-        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(140) + T_STATUS * 2), || {
+        Verdict::pass_if(shown.is_some_and(|at| at.since_start() <= s(140) + T_STATUS * 2), || {
             format!(
                 "the node shows the new address {shown}; the guest has had it since 140 s",
                 shown = when(shown)
@@ -391,7 +391,7 @@ fn internal_interfaces() -> Case {
 
 fn network_name() -> Case {
     let scenario = world(3, s(1500))
-        .with(|it| {
+        .with_provider(|it| {
             it.nodes = vec![
                 ("internalVmNetworkName".into(), "VM Network".into()),
                 ("externalVmNetworkName".into(), "VM Network".into()),
@@ -417,7 +417,7 @@ fn two_families(ipv6_first: bool) -> Case {
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     let order: [&str; 2] = if ipv6_first { ["ipv6", "ipv4"] } else { ["ipv4", "ipv6"] };
     let scenario = Scenario::new("", topology, s(120))
-        .with(|it| it.families = order.iter().map(|it| (*it).to_owned()).collect())
+        .with_provider(|it| it.families = order.iter().map(|it| (*it).to_owned()).collect())
         .at(s(0), Command::ReorderAddresses(machine(2)));
     Case::new(scenario, move |run| {
         for name in names(3) {
@@ -442,13 +442,13 @@ fn two_families(ipv6_first: bool) -> Case {
 fn both_change() -> Case {
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     let scenario = Scenario::new("", topology, SETTLED + T_STATUS * 2 + s(30))
-        .with(|it| it.families = vec!["ipv4".to_owned(), "ipv6".to_owned()])
+        .with_provider(|it| it.families = vec!["ipv4".to_owned(), "ipv6".to_owned()])
         .at(SETTLED, set_address(1, &["10.6.0.1", "fd00::6:1"]));
     Case::new(scenario, |run| {
         let node = run.node(&name(1));
         let shown: Vec<&str> = node.iter().flat_map(|node| node.of_type("InternalIP")).collect();
         run.initializes(&names(3), s(0), T_INIT).and(|| {
-            Verdict::of(shown == ["10.6.0.1", "fd00::6:1"], || {
+            Verdict::pass_if(shown == ["10.6.0.1", "fd00::6:1"], || {
                 format!("both addresses of the machine changed, but the node shows {shown:?}")
             })
         })
@@ -485,7 +485,7 @@ fn configured() -> Vec<Case> {
                 let node = run.node(&name(2));
                 let shown = node.iter().flat_map(|node| node.of_type("InternalIP")).next();
                 run.initializes(&names(2), s(5), T_INIT).and(|| {
-                    Verdict::of(shown == Some(first), || {
+                    Verdict::pass_if(shown == Some(first), || {
                         format!("the first internal address on the node is {shown:?}, not {first}")
                     })
                 })
@@ -494,7 +494,7 @@ fn configured() -> Vec<Case> {
             None => {
                 let guessed = run.initialized(&name(2));
                 run.initializes(&names(1), s(5), T_INIT).and(|| {
-                    Verdict::of(guessed.is_none(), || {
+                    Verdict::pass_if(guessed.is_none(), || {
                         format!("the node was initialized {guessed} although its metadata is unreadable", guessed = when(guessed)).at(guessed)
                     })
                 })

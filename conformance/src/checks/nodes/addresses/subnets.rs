@@ -60,7 +60,7 @@ fn case(row: &'static Row) -> Case {
     let lines: Vec<(String, String)> =
         row.lines.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let texts: Vec<String> = lines.iter().map(|(key, value)| format!("{key}: {value}")).collect();
-    let mut scenario = world(3, s(60)).with(|it| it.nodes.clone_from(&lines));
+    let mut scenario = world(3, s(60)).with_provider(|it| it.nodes.clone_from(&lines));
     for n in 1..=3 {
         scenario = scenario.at(s(0), set_address(n, &[A, B, C]));
     }
@@ -74,7 +74,7 @@ fn case(row: &'static Row) -> Case {
             |it: Option<&str>| -> Vec<String> { it.map(str::to_owned).into_iter().collect() };
         run.initializes(&names(3), s(0), T_INIT).and(|| {
             let holds = internal == wanted(row.internal) && external == wanted(row.external);
-            Verdict::of(holds, || {
+            Verdict::pass_if(holds, || {
                 format!(
                     "the node shows internal addresses {internal:?} and external addresses {external:?}; it has to show {:?} and {:?}",
                     row.internal, row.external

@@ -40,9 +40,12 @@ fn put_right(run: &Run, n: u32) -> Verdict {
     };
     let wanted = &shown[written - 1].1;
     match &shown[written + 1..] {
-        [(at, addresses)] if addresses == wanted => Verdict::of(at.since_start() <= bound, || {
-            format!("{name} has its own addresses again at {at}; the limit is {bound:?}").late(*at)
-        }),
+        [(at, addresses)] if addresses == wanted => {
+            Verdict::pass_if(at.since_start() <= bound, || {
+                format!("{name} has its own addresses again at {at}; the limit is {bound:?}")
+                    .late(*at)
+            })
+        }
         later => Verdict::fail(format!(
             "another client overwrote the addresses of {name} {since}; before it had {wanted:?}, afterwards its versions were {later:?}",
             since = when(since)

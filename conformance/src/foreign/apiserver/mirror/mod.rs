@@ -38,7 +38,7 @@ pub(super) struct Mirror {
     /// Objects whose copies have agreed. The mirror holds the lock while it makes the copies of one
     /// object agree, or those of all objects of a collection that a provider has written. The
     /// mirror's requests to the real server are part of this time.
-    known: tokio::sync::Mutex<Known>,
+    known: tokio::sync::Mutex<KnownPairs>,
     /// The first error of [`Mirror::follow`] or [`Mirror::carry_write`], after which the two sides
     /// may differ; `None` without an error.
     failed: Mutex<Option<String>>,
@@ -47,7 +47,7 @@ pub(super) struct Mirror {
 /// Objects whose copies have agreed and are not deleted, and the UIDs of all objects whose copies
 /// have ever agreed.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownPairs {
     pairs: BTreeMap<Key, Pair>,
     uids: Uids,
 }
@@ -170,7 +170,12 @@ impl Mirror {
     ///
     /// # Errors
     /// Fails if a request fails, or if the copies do not agree after [`MOST_ATTEMPTS`] attempts.
-    async fn agree(&self, known: &mut Known, key: &Key, is_written: bool) -> anyhow::Result<()> {
+    async fn agree(
+        &self,
+        known: &mut KnownPairs,
+        key: &Key,
+        is_written: bool,
+    ) -> anyhow::Result<()> {
         let mut is_written = is_written;
         for _ in 0..MOST_ATTEMPTS {
             match self.attempt(known, key, is_written).await? {
@@ -185,11 +190,11 @@ impl Mirror {
 
     async fn attempt(
         &self,
-        known: &mut Known,
+        known: &mut KnownPairs,
         key: &Key,
         is_written: bool,
     ) -> anyhow::Result<Attempt> {
-        let Some(resource) = Resource::of(&key.resource) else { return Ok(Attempt::Done) };
+        let Some(resource) = Resource::find(&key.resource) else { return Ok(Attempt::Done) };
         let pair = known.pairs.get(key).cloned();
         let theirs = match &pair {
             Some(pair) if !is_written => Some(pair.theirs.clone()),
@@ -207,8 +212,8 @@ impl Mirror {
                 (Some(ours), Some(theirs)) => Ok(known.agreed(key, ours, theirs)),
             };
         };
-        let ours = ours.filter(|it| uids::of(it) == uids::of(&pair.ours));
-        let theirs = theirs.filter(|it| uids::of(it) == uids::of(&pair.theirs));
+        let ours = ours.filter(|it| uids::uid(it) == uids::uid(&pair.ours));
+        let theirs = theirs.filter(|it| uids::uid(it) == uids::uid(&pair.theirs));
         match (ours, theirs) {
             (Some(ours), Some(theirs)) if is_terminating(&ours) == is_terminating(&theirs) => {
                 self.merge(known, resource, key, (pair, ours, theirs)).await
@@ -219,9 +224,9 @@ impl Mirror {
                 match (ours, theirs) {
                     // One side still has the object, so the deletion on the other side is carried
                     // to it.
-                    (Some(ours), _) => self.delete_here(key, uids::of(&ours))?,
+                    (Some(ours), _) => self.delete_here(key, uids::uid(&ours))?,
                     (None, Some(theirs)) => {
-                        self.client.delete(&resource.path(key), Some(uids::of(&theirs))).await?;
+                        self.client.delete(&resource.path(key), Some(uids::uid(&theirs))).await?;
                     }
                     (None, None) => {
                         known.pairs.remove(key);
@@ -235,14 +240,14 @@ impl Mirror {
     /// Carries the changes of each side to the other.
     async fn merge(
         &self,
-        known: &mut Known,
+        known: &mut KnownPairs,
         resource: &Resource,
         key: &Key,
         (pair, ours, theirs): (Pair, Arc<Value>, Value),
     ) -> anyhow::Result<Attempt> {
         let uids = &known.uids;
-        let there = merged(&theirs, &uids.there(&pair.ours), &uids.there(&ours));
-        let here = merged(&ours, &uids.here(&pair.theirs), &uids.here(&theirs));
+        let there = merged(&theirs, &uids.for_server(&pair.ours), &uids.for_server(&ours));
+        let here = merged(&ours, &uids.for_world(&pair.theirs), &uids.for_world(&theirs));
         let theirs = match there == theirs {
             true => Some(theirs),
             false => self.replace_on_server(resource, key, &theirs, there).await?,
@@ -258,7 +263,7 @@ impl Mirror {
     }
 }
 
-impl Known {
+impl KnownPairs {
     /// Returns the keys of the mirrored objects that the world has created, changed or removed
     /// since the copies last agreed. Created and changed objects come first, each after the objects
     /// that it needs.

@@ -10,19 +10,19 @@ use serde_json::Value;
 use sim::world::objects::{Command, Key, Preconditions, Reply};
 use sim::world::{self, Fault, Outcome};
 
-use super::{Attempt, Known, Mirror};
+use super::{Attempt, KnownPairs, Mirror};
 use crate::foreign::apiserver::merge::without_server_metadata;
 use crate::foreign::apiserver::resources::Resource;
 
 impl Mirror {
     pub(super) async fn create_on_server(
         &self,
-        known: &mut Known,
+        known: &mut KnownPairs,
         resource: &Resource,
         key: &Key,
         ours: &Arc<Value>,
     ) -> anyhow::Result<Attempt> {
-        let object = without_server_metadata(&known.uids.there(ours));
+        let object = without_server_metadata(&known.uids.for_server(ours));
         let created = self.client.create(&resource.collection(&key.namespace), &object).await?;
         let Some(created) = created else { return Ok(Attempt::Overtaken) };
         // Admission on the real server taints a new Node, and the world may have removed that taint
@@ -46,7 +46,7 @@ impl Mirror {
         object: Value,
     ) -> anyhow::Result<Option<Value>> {
         let path = resource.path(key);
-        let doors = Endpoints::of(resource, before, &object);
+        let doors = Endpoints::for_change(resource, before, &object);
         let mut object = object;
         let mut last = None;
         if doors.main {
@@ -69,7 +69,7 @@ impl Mirror {
         before: &Value,
         object: Value,
     ) -> anyhow::Result<Option<Arc<Value>>> {
-        let doors = Endpoints::of(resource, before, &object);
+        let doors = Endpoints::for_change(resource, before, &object);
         let mut object = object;
         let mut last = None;
         if doors.main {
@@ -89,11 +89,11 @@ impl Mirror {
 
     pub(super) fn create_in_world(
         &self,
-        known: &mut Known,
+        known: &mut KnownPairs,
         key: &Key,
         theirs: &Value,
     ) -> anyhow::Result<Attempt> {
-        let object = without_server_metadata(&known.uids.here(theirs));
+        let object = without_server_metadata(&known.uids.for_world(theirs));
         let command = Command::create(key.resource.clone(), key.namespace.clone(), object);
         match self.apply(key, command)? {
             Some(made) => Ok(known.agreed(key, made.object, theirs.clone())),
@@ -132,7 +132,7 @@ struct Endpoints {
 }
 
 impl Endpoints {
-    fn of(resource: &Resource, before: &Value, after: &Value) -> Self {
+    fn for_change(resource: &Resource, before: &Value, after: &Value) -> Self {
         let status = resource.has_status && before["status"] != after["status"];
         let rest = |object: &Value| {
             let fields = object.as_object().into_iter().flatten();

@@ -33,7 +33,7 @@ impl Two {
     async fn write(&self, command: Command) {
         let Key { resource, namespace, name } = command.key.clone();
         self.there.world().apply(world::Command::Cluster(command)).unwrap();
-        self.mirror.carry_write(Resource::of(&resource).unwrap(), &namespace, &name).await;
+        self.mirror.carry_write(Resource::find(&resource).unwrap(), &namespace, &name).await;
         self.mirror.verdict().unwrap();
     }
 
@@ -69,7 +69,7 @@ fn merge(key: Key, patch: Value) -> Command {
 async fn nodes_of_the_world_are_on_the_real_server_with_their_leases() {
     let two = Two::start().await;
     let (here, there) = (two.here(&node()).unwrap(), two.there(&node()).unwrap());
-    assert_ne!(uids::of(&here), uids::of(&there));
+    assert_ne!(uids::uid(&here), uids::uid(&there));
     assert_eq!(here["spec"], there["spec"], "the taint of admission is removed");
     assert_eq!(here["status"], there["status"]);
     let leases = GroupResource::of("coordination.k8s.io", "leases");
@@ -101,7 +101,7 @@ async fn the_mirror_writes_nothing_while_both_sides_are_equal() {
     let versions = two.versions();
     for _ in 0..3 {
         two.mirror.catch_up().await.unwrap();
-        two.mirror.carry_write(Resource::of(&node().resource).unwrap(), "", "").await;
+        two.mirror.carry_write(Resource::find(&node().resource).unwrap(), "", "").await;
     }
     assert_eq!(two.versions(), versions);
 }
@@ -122,7 +122,7 @@ async fn a_recreated_node_is_a_new_object_on_the_real_server() {
     two.here.apply(world::Command::Cluster(Command::delete(node()))).unwrap();
     two.happen(world::Command::StartKubelet(Named::from("node-0001".to_owned()))).await;
     let (here, there) = (two.here(&node()).unwrap(), two.there(&node()).unwrap());
-    assert_ne!(uids::of(&before), uids::of(&there));
+    assert_ne!(uids::uid(&before), uids::uid(&there));
     assert_eq!(here["spec"], there["spec"]);
 }
 
@@ -140,7 +140,7 @@ async fn an_event_about_a_deleted_node_refers_to_the_uid_of_the_world() {
     two.there
         .apply(world::Command::Cluster(Command::create(events.clone(), "default", event)))
         .unwrap();
-    two.mirror.carry_write(Resource::of(&events).unwrap(), "default", "").await;
+    two.mirror.carry_write(Resource::find(&events).unwrap(), "default", "").await;
     two.mirror.verdict().unwrap();
     let event = two.here(&Key::new(events, "default", "gone")).unwrap();
     assert_eq!(event["involvedObject"]["uid"], here["metadata"]["uid"]);

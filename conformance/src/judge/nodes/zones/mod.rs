@@ -58,12 +58,12 @@ pub(in crate::judge) struct Judge {
 
 impl Judge {
     /// Creates the judge at the beginning of a run.
-    pub(in crate::judge) fn of(run: &Run) -> Self {
+    pub(in crate::judge) fn new(run: &Run) -> Self {
         let mut judge = Self {
             found: Vec::new(),
             is_vcenter: run.backend().is_vcenter(),
             is_nearest: !run.hosted && !run.stage.mode.is_v1(),
-            written_by: WriteTimes::by(run),
+            written_by: WriteTimes::in_run(run),
             truths: BTreeMap::new(),
             left: BTreeMap::new(),
         };

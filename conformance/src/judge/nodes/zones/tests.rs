@@ -91,14 +91,15 @@ fn the_zone_of_one_place_with_the_region_of_another_breaks_an_invariant() {
 
 #[test]
 fn a_pair_of_zone_and_region_that_never_existed_breaks_an_invariant() {
-    let scenario = a_world().with(|it| it.zones = false).at(LATER, labels("zone-a", "north"));
+    let scenario =
+        a_world().with_provider(|it| it.zones = false).at(LATER, labels("zone-a", "north"));
     assert_eq!(broken(&scenario), [vec![LabelsAgree], vec![LabelsAgree]]);
 }
 
 #[test]
 fn a_zone_label_taken_from_one_of_two_tags_counts_as_a_guess() {
     let scenario = a_world()
-        .with(|it| it.zones = false)
+        .with_provider(|it| it.zones = false)
         .at(Duration::ZERO, Command::AttachTag(tag(ZONE_CATEGORY, "other", "DC0_C0")))
         .at(Duration::ZERO, Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
         .at(Duration::ZERO, Command::AttachTag(tag(ZONE_CATEGORY, "third", "DC0_C0")))
@@ -108,7 +109,7 @@ fn a_zone_label_taken_from_one_of_two_tags_counts_as_a_guess() {
 
 #[test]
 fn tags_that_are_read_though_zones_are_off_are_found() {
-    let scenario = a_world().with(|it| it.zones = false);
+    let scenario = a_world().with_provider(|it| it.zones = false);
     let mutant = Some(::provider::Mutant::ZonesWhenOff);
     let run = lab::run(&scenario, &Stage { mutant, ..Stage::default() });
     assert!(safety(&run).iter().any(|it| it.invariant == NoTagsWhenOff));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sim::ledger::Record;
 
-use crate::checks::Outcome;
+use crate::checks::PlayedCase;
 use crate::judge::verdict::Verdict;
 use crate::judge::{Violation, truth};
 use crate::lab::Run;
@@ -18,7 +18,7 @@ const SHOWN: usize = 30;
 
 /// Result of one case, with the text for the report.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct CaseResult {
     /// Name of the case.
     pub case: String,
     /// Verdict of the case.
@@ -46,19 +46,19 @@ pub struct Calls {
     pub cluster: usize,
 }
 
-impl Judged {
+impl CaseResult {
     /// Returns the result of `outcome` and drops its run.
-    pub fn of(outcome: Outcome, took: Duration) -> Self {
+    pub fn new(outcome: PlayedCase, took: Duration) -> Self {
         let is_pass = outcome.verdict.reason().is_none();
         let evidence = if is_pass { String::new() } else { evidence(&outcome) };
-        let calls = Calls::of(&outcome.run);
-        let Outcome { case, verdict, broken, run: _ } = outcome;
+        let calls = Calls::in_run(&outcome.run);
+        let PlayedCase { case, verdict, broken, run: _ } = outcome;
         Self { case, verdict, broken, took, calls, evidence }
     }
 }
 
 impl Calls {
-    fn of(run: &Run) -> Self {
+    fn in_run(run: &Run) -> Self {
         let n = |of: fn(&Record) -> bool| run.calls().filter(|call| of(call)).count();
         Self {
             vcenter: n(Record::is_vcenter_call),
@@ -68,7 +68,7 @@ impl Calls {
     }
 }
 
-fn evidence(outcome: &Outcome) -> String {
+fn evidence(outcome: &PlayedCase) -> String {
     let mut out = String::new();
     let records = &outcome.run.ledger;
     let (window, around) = window(outcome);
@@ -86,7 +86,7 @@ fn evidence(outcome: &Outcome) -> String {
 
 /// Returns the range of records for the transcript, and a phrase that says where it is: around the
 /// moment that the verdict names, else around the first violation, else at the end.
-fn window(outcome: &Outcome) -> (Range<usize>, String) {
+fn window(outcome: &PlayedCase) -> (Range<usize>, String) {
     let records = &outcome.run.ledger;
     let told = outcome.verdict.reason().and_then(|why| why.at);
     let broken = || outcome.broken.first().map(|violation| violation.at);
