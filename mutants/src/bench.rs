@@ -42,12 +42,12 @@ const AS_PROCESS: [&str; 3] = ["NODE-INIT-001", "CCM-007", "CCM-008"];
 pub(crate) struct Baseline {
     pub(crate) way: &'static str,
     /// Checks that pass without a mutant; other checks prove nothing about a mutant.
-    checks: Vec<Passed>,
+    checks: Vec<PassingCheck>,
 }
 
 /// A check that passes without a mutant.
 #[derive(Clone, Debug)]
-struct Passed {
+struct PassingCheck {
     id: String,
     /// Numbers of the mutants whose code the check executes.
     reached: BTreeSet<u32>,
@@ -116,7 +116,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn of(tree: &Tree, tests: bool) -> anyhow::Result<Self> {
+    pub(crate) fn new(tree: &Tree, tests: bool) -> anyhow::Result<Self> {
         let (judge, tests) = tree.programs(tests)?;
         let tests = tests.into_iter().map(|it| (tree.package_of(&it), it)).collect();
         Ok(Self { judge, tests, dir: tree.dir() })
@@ -217,7 +217,7 @@ impl Bench {
         way: &'static str,
         id: String,
         file: &Path,
-    ) -> anyhow::Result<Option<Passed>> {
+    ) -> anyhow::Result<Option<PassingCheck>> {
         let begin = now();
         let bounds = Bounds::duration(Duration::from_secs(1800));
         let ids = [id];
@@ -238,7 +238,7 @@ impl Bench {
             "{id} does not pass without a mutant, --mode {mode} --instances-mode {way}"
         );
         let duration = begin.elapsed();
-        let passed = Passed { id, reached: numbers(file), duration, longest_silence };
+        let passed = PassingCheck { id, reached: numbers(file), duration, longest_silence };
         Ok(passes.then_some(passed))
     }
 
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_mutant_is_judged_by_the_checks_that_execute_it() {
-        let passed = |id: &str, numbers: &[u32], seconds| Passed {
+        let passed = |id: &str, numbers: &[u32], seconds| PassingCheck {
             id: id.to_owned(),
             reached: numbers.iter().copied().collect(),
             duration: Duration::from_secs(seconds),

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::find::Mutant;
 use crate::handwritten;
-use crate::tree::Built;
+use crate::tree::BuiltMutant;
 
 /// A sample to run, and the ways in which to run it.
 #[derive(Clone, Debug)]
@@ -88,8 +88,8 @@ fn is_of(mode: &str, file: &str) -> bool {
 }
 
 /// Returns the sample of a mode's mutants, drawn by seed, without the handwritten ones.
-pub(crate) fn drawn(built: &[Built], plan: &Plan) -> Vec<Built> {
-    let mut all: Vec<Built> =
+pub(crate) fn drawn(built: &[BuiltMutant], plan: &Plan) -> Vec<BuiltMutant> {
+    let mut all: Vec<BuiltMutant> =
         built.iter().filter(|it| !it.by_hand && is_of(&plan.mode, &it.file)).cloned().collect();
     all.sort_by_cached_key(|it| rank(plan.seed, &it.name));
     all.truncate(plan.sample);
@@ -105,14 +105,17 @@ fn rank(seed: u64, name: &str) -> Vec<u8> {
 /// Returns the handwritten mutants, and for each mode up to twice as many others as a sample has,
 /// because some do not compile.
 pub(crate) fn drawable(all: Vec<Mutant>, seed: u64, sample: usize) -> Vec<Mutant> {
-    let mut ranked: Vec<&Mutant> = all.iter().filter(|it| !handwritten::is(it)).collect();
+    let mut ranked: Vec<&Mutant> =
+        all.iter().filter(|it| !handwritten::is_handwritten(it)).collect();
     ranked.sort_by_cached_key(|it| rank(seed, &it.name()));
     let names: BTreeSet<String> = ["vcenter", "supervisor"]
         .iter()
         .flat_map(|mode| ranked.iter().filter(|it| is_of(mode, &it.file)).take(2 * sample))
         .map(|it| it.name())
         .collect();
-    all.into_iter().filter(|it| handwritten::is(it) || names.contains(&it.name())).collect()
+    all.into_iter()
+        .filter(|it| handwritten::is_handwritten(it) || names.contains(&it.name()))
+        .collect()
 }
 
 /// Returns the first `--instances-mode` in which a mutant of this file is run, because it executes
@@ -163,13 +166,13 @@ mod tests {
             wrap: Wrap { range: 0..1, before: String::new(), after: String::new() },
         };
         let all: Vec<Mutant> = (0..100).map(|n| mutant(n.to_string(), n % 10 == 0)).collect();
-        let build = |chosen: &[Mutant]| -> Vec<Built> {
-            let built = |(number, it): (u32, &Mutant)| Built {
+        let build = |chosen: &[Mutant]| -> Vec<BuiltMutant> {
+            let built = |(number, it): (u32, &Mutant)| BuiltMutant {
                 number,
                 name: it.name(),
                 file: it.file.clone(),
                 line: it.line,
-                by_hand: handwritten::is(it),
+                by_hand: handwritten::is_handwritten(it),
             };
             (1..).zip(chosen).map(built).collect()
         };
@@ -185,7 +188,7 @@ mod tests {
             process: false,
             only: Vec::new(),
         };
-        let names = |built: &[Built]| -> Vec<String> {
+        let names = |built: &[BuiltMutant]| -> Vec<String> {
             drawn(built, &plan).into_iter().map(|it| it.name).collect()
         };
         assert_eq!(names(&build(&part)), names(&build(&all)));

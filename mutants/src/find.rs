@@ -38,7 +38,7 @@ impl Mutant {
 
 /// Mutants of a file, and the modules that it declares and that get none.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundMutants {
     pub(crate) mutants: Vec<Mutant>,
     /// Names of modules in separate files that exist only for tests, fuzzing or the feature
     /// `mutants`.
@@ -46,7 +46,7 @@ pub(crate) struct Found {
 }
 
 /// Finds all mutants of a source.
-pub(crate) fn find(file: &str, source: &str) -> syn::Result<Found> {
+pub(crate) fn find(file: &str, source: &str) -> syn::Result<FoundMutants> {
     let parsed = syn::parse_file(source)?;
     let mut finder =
         Finder { source, file, path: Vec::new(), mutants: Vec::new(), tests: Vec::new() };
@@ -60,7 +60,7 @@ pub(crate) fn find(file: &str, source: &str) -> syn::Result<Found> {
             mutant.what = format!("{} (#{n})", mutant.what);
         }
     }
-    Ok(Found { mutants, tests: finder.tests })
+    Ok(FoundMutants { mutants, tests: finder.tests })
 }
 
 struct Finder<'a> {
@@ -107,7 +107,7 @@ impl Finder<'_> {
         let opens = block.span().byte_range().start + 1;
         let body = self.text(opens..block.span().byte_range().end - 1).trim().to_owned();
         if !body.is_empty() {
-            for value in values::of(&signature.output) {
+            for value in values::wrong_results(&signature.output) {
                 if value == body {
                     continue;
                 }

@@ -19,7 +19,8 @@ pub(crate) const FILE: &str = "mutants/handwritten.yaml";
 /// One handwritten mutant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Handwritten {
+#[serde(rename = "Handwritten")]
+pub(crate) struct HandwrittenMutant {
     /// Name of the mutant.
     pub(crate) name: String,
     /// Description of the bug, in a sentence.
@@ -63,9 +64,9 @@ impl<'a> CaughtBy<'a> {
 }
 
 /// Reads all handwritten mutants.
-pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Handwritten>> {
+pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<HandwrittenMutant>> {
     let text = std::fs::read_to_string(root.join(FILE)).context(FILE)?;
-    let all: Vec<Handwritten> = serde_saphyr::from_str(&text).context(FILE)?;
+    let all: Vec<HandwrittenMutant> = serde_saphyr::from_str(&text).context(FILE)?;
     for one in &all {
         ensure!(!one.caught_by.is_empty(), "{FILE}: {}: caught_by is empty", one.name);
         for by in &one.caught_by {
@@ -82,12 +83,12 @@ pub(crate) fn mutants(root: &Path) -> anyhow::Result<Vec<Mutant>> {
 }
 
 /// True if the mutant is handwritten.
-pub(crate) fn is(mutant: &Mutant) -> bool {
+pub(crate) fn is_handwritten(mutant: &Mutant) -> bool {
     mutant.what.starts_with("by hand: ")
 }
 
-fn mutant(root: &Path, it: Handwritten) -> anyhow::Result<Mutant> {
-    let Handwritten { name, file, find, within, binds, replace, .. } = it;
+fn mutant(root: &Path, it: HandwrittenMutant) -> anyhow::Result<Mutant> {
+    let HandwrittenMutant { name, file, find, within, binds, replace, .. } = it;
     let source = std::fs::read_to_string(root.join(&file))
         .with_context(|| format!("{FILE}: {name}: file: {file}"))?;
     let replace = replace.trim();

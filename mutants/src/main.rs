@@ -34,11 +34,11 @@ use crate::tree::Tree;
 )]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: MutantsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum MutantsCommand {
     /// Lists all possible mutants
     List,
     /// Builds the judge (`conformance`) with the provider and all mutants in it; each start of the
@@ -56,7 +56,7 @@ enum Command {
         seed: u64,
     },
     /// Runs the catalogue with each mutant of a sample, drawn by seed
-    Run(Run),
+    Run(RunArguments),
     /// Runs the handwritten mutants against the checks that must catch them
     ByHand {
         /// Number of parallel runs
@@ -78,7 +78,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-struct Run {
+struct RunArguments {
     /// Backend of the provider; repeatable
     #[arg(long, required = true)]
     mode: Vec<Mode>,
@@ -137,16 +137,16 @@ fn main() -> ExitCode {
     })
 }
 
-async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
-    let tree = Tree::here()?;
+async fn carry_out(command: MutantsCommand) -> anyhow::Result<ExitCode> {
+    let tree = Tree::of_workspace()?;
     let mut out = std::io::stdout();
     match command {
-        Command::List => {
+        MutantsCommand::List => {
             for mutant in tree.all()? {
                 writeln!(out, "{}:{}: {}", mutant.file, mutant.line, mutant.what)?;
             }
         }
-        Command::Build { tests, sample, seed } => {
+        MutantsCommand::Build { tests, sample, seed } => {
             let all = tree.all()?;
             tree.note_sample(sample.map(|sample| (seed, sample)))?;
             let all = match sample {
@@ -162,14 +162,14 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
                 all.len() - built.len()
             )?;
         }
-        Command::Run(arguments) => return sample(&tree, &arguments).await,
-        Command::ByHand { jobs } => {
+        MutantsCommand::Run(arguments) => return sample(&tree, &arguments).await,
+        MutantsCommand::ByHand { jobs } => {
             let mut say = |line: &str| drop(writeln!(std::io::stdout(), "{line}"));
             let missed = run::by_hand(&tree, jobs, &mut say).await?;
             writeln!(out, "{} missed", missed.len())?;
             return Ok(ExitCode::from(u8::from(!missed.is_empty())));
         }
-        Command::Report { seed, mode, write } => {
+        MutantsCommand::Report { seed, mode, write } => {
             let both = [Mode::Vcenter, Mode::Supervisor];
             let modes = mode.map_or(both.to_vec(), |mode| vec![mode]);
             let text = report::text(&tree, seed, modes.iter().map(|mode| mode.as_str()))?;
@@ -182,8 +182,8 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
 
 /// Runs the sample of each mode in the arguments. Returns exit code 1 if the samples together are
 /// worse than `--at-least` permits.
-async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
-    let Run { seed, sample, jobs, tests, at_least, process, .. } = *arguments;
+async fn sample(tree: &Tree, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let RunArguments { seed, sample, jobs, tests, at_least, process, .. } = *arguments;
     let all_ways = arguments.all_instances_modes;
     let only = &arguments.only;
     let survivors = report::Survivors::read(tree)?;
@@ -215,9 +215,9 @@ async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs the sample of one mode, and prints each new result. Returns also the stored results.
-async fn sample_of(tree: &Tree, plan: &Plan) -> anyhow::Result<Vec<run::Result>> {
+async fn sample_of(tree: &Tree, plan: &Plan) -> anyhow::Result<Vec<run::MutantResult>> {
     let bar = indicatif::ProgressBar::new(plan.sample as u64);
-    let mut done = |done, _, result: &run::Result| {
+    let mut done = |done, _, result: &run::MutantResult| {
         bar.set_position(done as u64);
         bar.suspend(|| drop(writeln!(std::io::stdout(), "{:?}  {}", result.end, result.name)));
     };

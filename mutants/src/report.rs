@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::end::End;
 use crate::handwritten;
-use crate::run::{self, Result};
+use crate::run::{self, MutantResult};
 use crate::tree::Tree;
 
 /// File that explains survivors, from the root of the workspace.
@@ -41,7 +41,7 @@ struct Hole {
 }
 
 /// Explanation of one mutant that the catalogue does not catch.
-enum Kind<'a> {
+enum Explanation<'a> {
     Equivalent(&'a str),
     Hole(&'a Hole),
     Unknown,
@@ -53,14 +53,14 @@ impl Survivors {
         serde_saphyr::from_str(&text).context(SURVIVORS)
     }
 
-    fn kind(&self, mode: &str, name: &str) -> Kind<'_> {
+    fn kind(&self, mode: &str, name: &str) -> Explanation<'_> {
         let of_mode = || self.equivalent.get(&format!("{mode}: {name}"));
         if let Some(why) = self.equivalent.get(name).or_else(of_mode) {
-            return Kind::Equivalent(why);
+            return Explanation::Equivalent(why);
         }
         let hole =
             self.holes.iter().find(|hole| hole.of.iter().any(|of| name.starts_with(of.as_str())));
-        hole.map_or(Kind::Unknown, Kind::Hole)
+        hole.map_or(Explanation::Unknown, Explanation::Hole)
     }
 }
 
@@ -106,33 +106,42 @@ from the results. Each bug runs in the instances mode that executes its code; so
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
-fn is_caught(result: &Result) -> bool {
+fn is_caught(result: &MutantResult) -> bool {
     result.end.is_caught()
 }
 
 /// Number of the mutants that count for `--at-least`: a run reaches them, and the catalogue catches
 /// them or no explanation exempts them.
-pub(crate) fn counted(survivors: &Survivors, mode: &str, results: &[Result]) -> usize {
-    let counts = |it: &&Result| {
-        it.reached && (is_caught(it) || matches!(survivors.kind(mode, &it.name), Kind::Unknown))
+pub(crate) fn counted(survivors: &Survivors, mode: &str, results: &[MutantResult]) -> usize {
+    let counts = |it: &&MutantResult| {
+        it.reached
+            && (is_caught(it) || matches!(survivors.kind(mode, &it.name), Explanation::Unknown))
     };
     results.iter().filter(counts).count()
 }
 
-fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, results: &[Result]) {
-    let count = |wanted: &dyn Fn(&Result) -> bool| results.iter().filter(|it| wanted(it)).count();
+fn summary(
+    out: &mut String,
+    survivors: &Survivors,
+    mode: &str,
+    seed: u64,
+    results: &[MutantResult],
+) {
+    let count =
+        |wanted: &dyn Fn(&MutantResult) -> bool| results.iter().filter(|it| wanted(it)).count();
     let caught = count(&is_caught);
-    let equivalent = |it: &Result| {
-        !is_caught(it) && matches!(survivors.kind(mode, &it.name), Kind::Equivalent(_))
+    let equivalent = |it: &MutantResult| {
+        !is_caught(it) && matches!(survivors.kind(mode, &it.name), Explanation::Equivalent(_))
     };
     let fair = count(&|it| it.reached && !equivalent(it));
     let different = results.len() - count(&equivalent);
     let tests = count(&|it| matches!(it.end, End::Test(_)) && !equivalent(it));
     let survived =
-        |it: &Result| matches!(it.end, End::Survived | End::Unsure(_)) && !equivalent(it);
-    let hole = count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Kind::Hole(_)));
+        |it: &MutantResult| matches!(it.end, End::Survived | End::Unsure(_)) && !equivalent(it);
+    let hole =
+        count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Explanation::Hole(_)));
     let unknown =
-        count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Kind::Unknown));
+        count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Explanation::Unknown));
     let _ = writeln!(
         out,
         "| {mode} | {seed} | {} | {} | {caught} | {} % | {} % | {tests} | {} % | {} | {hole} | {unknown} |",
@@ -145,7 +154,7 @@ fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, resul
     );
 }
 
-fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result]) {
+fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[MutantResult]) {
     let mut by: BTreeMap<String, usize> = BTreeMap::new();
     for result in results.iter().filter(|it| is_caught(it)) {
         let what = match &result.end {
@@ -161,15 +170,15 @@ fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result])
         "\n## {mode}\n\nThe first check that failed: {}.\n\nNot caught by the catalogue:\n\n",
         by.join(", ")
     );
-    let mut left: Vec<&Result> = results.iter().filter(|it| !is_caught(it)).collect();
+    let mut left: Vec<&MutantResult> = results.iter().filter(|it| !is_caught(it)).collect();
     left.sort_by(|a, b| a.name.cmp(&b.name));
     let _ = writeln!(out, "| mutant | run with | reached | result |\n| --- | --- | --- | --- |");
     for result in left {
         let what = match (survivors.kind(mode, &result.name), &result.end) {
-            (Kind::Equivalent(why), _) => format!("equivalent: {why}"),
+            (Explanation::Equivalent(why), _) => format!("equivalent: {why}"),
             (_, End::Test(program)) => format!("caught by the tests of {program}"),
-            (Kind::Hole(hole), _) => format!("hole: {}", hole.name),
-            (Kind::Unknown, _) => "not caught".to_owned(),
+            (Explanation::Hole(hole), _) => format!("hole: {}", hole.name),
+            (Explanation::Unknown, _) => "not caught".to_owned(),
         };
         let reached = if result.reached { "yes" } else { "no" };
         let (name, ways) = (result.name.replace('|', "\\|"), result.ways.join(", "));
@@ -204,7 +213,7 @@ mod tests {
 
     #[test]
     fn each_explanation_names_a_mutant_that_exists() {
-        let tree = Tree::here().unwrap();
+        let tree = Tree::of_workspace().unwrap();
         let names: BTreeSet<String> = tree.all().unwrap().iter().map(|it| it.name()).collect();
         let survivors = Survivors::read(&tree).unwrap();
         let is_stale = |name: &&String| {

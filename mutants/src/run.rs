@@ -14,11 +14,11 @@ use crate::bench::{Baseline, Bench, Bounds, JudgeRequest};
 use crate::draw::{PROCESS, Plan, WAYS, drawn};
 use crate::end::End;
 use crate::handwritten::{self, CaughtBy};
-use crate::tree::{Built, Tree};
+use crate::tree::{BuiltMutant, Tree};
 
 /// A mutant and its outcome.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Result {
+pub(crate) struct MutantResult {
     pub(crate) name: String,
     pub(crate) line: usize,
     /// True if a run of the catalogue executes the mutated code at all.
@@ -29,10 +29,10 @@ pub(crate) struct Result {
     pub(crate) end: End,
 }
 
-impl Result {
+impl MutantResult {
     /// Returns the ways in which the catalogue has yet to be run with a mutant; `before` is the
     /// stored result of the mutant, if any.
-    fn ways_left(before: Option<&Self>, mutant: &Built, plan: &Plan) -> Vec<&'static str> {
+    fn ways_left(before: Option<&Self>, mutant: &BuiltMutant, plan: &Plan) -> Vec<&'static str> {
         if before.is_some_and(|it| it.end.is_caught() || matches!(it.end, End::Test(_))) {
             return Vec::new();
         }
@@ -52,21 +52,22 @@ const TEST: Duration = Duration::from_secs(300);
 pub(crate) async fn sample(
     tree: &Tree,
     plan: &Plan,
-    done: &mut dyn FnMut(usize, usize, &Result),
-) -> anyhow::Result<Vec<Result>> {
-    let bench = Bench::of(tree, plan.tests)?;
+    done: &mut dyn FnMut(usize, usize, &MutantResult),
+) -> anyhow::Result<Vec<MutantResult>> {
+    let bench = Bench::new(tree, plan.tests)?;
     tree.is_built_for(plan.seed, plan.sample)?;
     let chosen = drawn(&tree.built()?, plan);
     let file = results_file(tree, &plan.mode, plan.seed);
-    let mut results: BTreeMap<String, Result> = known(&file)?;
+    let mut results: BTreeMap<String, MutantResult> = known(&file)?;
     results.retain(|name, _| chosen.iter().any(|it| it.name == *name));
-    let left = |it: &Built, results: &BTreeMap<String, Result>| {
-        Result::ways_left(results.get(&it.name), it, plan)
+    let left = |it: &BuiltMutant, results: &BTreeMap<String, MutantResult>| {
+        MutantResult::ways_left(results.get(&it.name), it, plan)
     };
-    let mut waiting: Vec<Built> = chosen.clone();
+    let mut waiting: Vec<BuiltMutant> = chosen.clone();
     waiting.retain(|it| {
         let known = results.get(&it.name);
-        let is_for_tests = |known: &Result| matches!(known.end, End::Survived | End::Unsure(_));
+        let is_for_tests =
+            |known: &MutantResult| matches!(known.end, End::Survived | End::Unsure(_));
         let has_runs_left = !left(it, &results).is_empty();
         plan.wants(&it.name) && (has_runs_left || plan.tests && known.is_none_or(is_for_tests))
     });
@@ -85,25 +86,19 @@ pub(crate) async fn sample(
         {
             let (bench, plan, tests) = (bench.clone(), plan.clone(), tests.clone());
             let before = results.get(&mutant.name).cloned();
-            let ways = left(&mutant, &results);
-            let baselines: Vec<_> = ways
-                .iter()
-                .filter_map(|way| baselines.iter().find(|it| it.way == *way).cloned())
-                .collect();
+            let of_way = |way| baselines.iter().find(|it| it.way == way).cloned();
+            let baselines: Vec<_> =
+                left(&mutant, &results).into_iter().filter_map(of_way).collect();
             running.spawn(async move {
                 let judged = judge(&bench, &plan.mode, mutant.number, &baselines).await?;
-                let mut end = judged.end.or_else(|| before.as_ref().map(|it| it.end.clone()));
-                if end.as_ref().is_none_or(|end| !end.is_caught())
+                let mut result = judged.after(before, mutant.name, mutant.line);
+                if !result.end.is_caught()
                     && let Some(tests) = &tests
+                    && let Some(end) = bench.test(mutant.number, tests, TEST).await?
                 {
-                    end = bench.test(mutant.number, tests, TEST).await?.or(end);
+                    result.end = end;
                 }
-                let Built { name, line, .. } = mutant;
-                let reached = judged.reached || before.as_ref().is_some_and(|it| it.reached);
-                let mut done = before.map(|it| it.ways).unwrap_or_default();
-                done.extend(judged.ways);
-                let end = end.unwrap_or(End::Survived);
-                anyhow::Ok(Result { name, line, reached, ways: done, end })
+                anyhow::Ok(result)
             });
         }
         let Some(ended) = running.join_next().await else { break };
@@ -117,11 +112,25 @@ pub(crate) async fn sample(
 
 /// Result of the catalogue for a mutant.
 #[derive(Debug, Default)]
-struct Judged {
+struct CatalogueResult {
     /// Ways in which the catalogue was run with the mutant.
     ways: Vec<String>,
     reached: bool,
     end: Option<End>,
+}
+
+impl CatalogueResult {
+    /// Returns the result of the mutant after this and all earlier runs; `before` is the result of
+    /// the earlier ones.
+    fn after(self, before: Option<MutantResult>, name: String, line: usize) -> MutantResult {
+        let (was_reached, mut ways, earlier) = match before {
+            Some(it) => (it.reached, it.ways, it.end),
+            None => (false, Vec::new(), End::Survived),
+        };
+        ways.extend(self.ways);
+        let (reached, end) = (self.reached || was_reached, self.end.unwrap_or(earlier));
+        MutantResult { name, line, reached, ways, end }
+    }
 }
 
 /// Runs the checks that execute a mutant, in one way after the other, until a check catches the
@@ -131,8 +140,8 @@ async fn judge(
     mode: &str,
     number: u32,
     baselines: &[Arc<Baseline>],
-) -> anyhow::Result<Judged> {
-    let mut judged = Judged::default();
+) -> anyhow::Result<CatalogueResult> {
+    let mut judged = CatalogueResult::default();
     for baseline in baselines {
         if baseline.way == PROCESS && judged.reached {
             continue;
@@ -160,25 +169,25 @@ fn results_file(tree: &Tree, mode: &str, seed: u64) -> PathBuf {
 
 /// Returns the stored results of the sample of a mode and a seed, without mutants that the last
 /// build does not contain.
-pub(crate) fn results(tree: &Tree, mode: &str, seed: u64) -> anyhow::Result<Vec<Result>> {
+pub(crate) fn results(tree: &Tree, mode: &str, seed: u64) -> anyhow::Result<Vec<MutantResult>> {
     let built: BTreeSet<String> = tree.built()?.into_iter().map(|it| it.name).collect();
     let mut results = known(&results_file(tree, mode, seed))?;
     results.retain(|name, _| built.contains(name));
     Ok(results.into_values().collect())
 }
 
-fn known(file: &Path) -> anyhow::Result<BTreeMap<String, Result>> {
+fn known(file: &Path) -> anyhow::Result<BTreeMap<String, MutantResult>> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let mut all = BTreeMap::new();
     for line in text.lines() {
-        let result: Result =
+        let result: MutantResult =
             serde_json::from_str(line).with_context(|| file.display().to_string())?;
         all.insert(result.name.clone(), result);
     }
     Ok(all)
 }
 
-fn keep(file: &Path, result: &Result) -> anyhow::Result<()> {
+fn keep(file: &Path, result: &MutantResult) -> anyhow::Result<()> {
     use std::io::Write;
     let mut file = std::fs::File::options().append(true).create(true).open(file)?;
     writeln!(file, "{}", serde_json::to_string(result)?)?;
@@ -192,7 +201,7 @@ pub(crate) async fn by_hand(
     jobs: usize,
     done: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<String>> {
-    let bench = Bench::of(tree, false)?;
+    let bench = Bench::new(tree, false)?;
     let built = tree.built()?;
     let mut waiting = Vec::new();
     for one in handwritten::read(tree.root())? {

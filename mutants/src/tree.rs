@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::find::{Found, Mutant, find};
+use crate::find::{FoundMutants, Mutant, find};
 use crate::handwritten;
 use crate::weave::{owner, weave};
 
@@ -23,7 +23,7 @@ const WOVEN: &str = include_str!("../woven.rs");
 
 /// A mutant in the last build.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Built {
+pub(crate) struct BuiltMutant {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) file: String,
@@ -41,7 +41,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// The tree of the workspace around the current directory.
-    pub(crate) fn here() -> anyhow::Result<Self> {
+    pub(crate) fn of_workspace() -> anyhow::Result<Self> {
         let out = Command::new("cargo")
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
             .output()
@@ -92,7 +92,7 @@ impl Tree {
                 continue;
             }
             let source = std::fs::read_to_string(self.root.join(&file)).context(file.clone())?;
-            let Found { tests: found, .. } = find(&file, &source).context(file.clone())?;
+            let FoundMutants { tests: found, .. } = find(&file, &source).context(file.clone())?;
             let path = Path::new(&file);
             let is_root = ["lib.rs", "mod.rs", "main.rs"].iter().any(|it| file.ends_with(it));
             let beside = if is_root {
@@ -157,7 +157,7 @@ impl Tree {
         mutants: &[Mutant],
         tests: bool,
         say: &mut dyn FnMut(String),
-    ) -> anyhow::Result<Vec<Built>> {
+    ) -> anyhow::Result<Vec<BuiltMutant>> {
         self.copy()?;
         let mut left: BTreeMap<u32, &Mutant> = (1..).zip(mutants).collect();
         let mut commands: Vec<&[&str]> = vec![&["build", "--release", "-p", "vsphere-conformance"]];
@@ -175,7 +175,7 @@ impl Tree {
                 let mut by_hand = Vec::new();
                 for (number, message) in wrong {
                     let Some(mutant) = left.remove(&number) else { continue };
-                    if handwritten::is(mutant) {
+                    if handwritten::is_handwritten(mutant) {
                         by_hand.push(format!("{}: does not compile: {message}", mutant.what));
                     }
                 }
@@ -184,14 +184,14 @@ impl Tree {
                 }
             }
         }
-        let built: Vec<Built> = left
+        let built: Vec<BuiltMutant> = left
             .into_iter()
-            .map(|(number, it)| Built {
+            .map(|(number, it)| BuiltMutant {
                 number,
                 name: it.name(),
                 file: it.file.clone(),
                 line: it.line,
-                by_hand: handwritten::is(it),
+                by_hand: handwritten::is_handwritten(it),
             })
             .collect();
         write(&self.dir().join("mutants.json"), &serde_json::to_vec_pretty(&built)?)?;
@@ -220,7 +220,7 @@ impl Tree {
     }
 
     /// Returns the mutants of the last build.
-    pub(crate) fn built(&self) -> anyhow::Result<Vec<Built>> {
+    pub(crate) fn built(&self) -> anyhow::Result<Vec<BuiltMutant>> {
         let path = self.dir().join("mutants.json");
         let text =
             std::fs::read(&path).context("nothing was built yet; run `mutants build` first")?;

@@ -6,7 +6,7 @@
 use syn::{GenericArgument, Path, PathArguments, ReturnType, Type};
 
 /// Returns expressions for a wrong result; empty if this module has none for the type.
-pub(crate) fn of(output: &ReturnType) -> Vec<String> {
+pub(crate) fn wrong_results(output: &ReturnType) -> Vec<String> {
     match output {
         ReturnType::Default => vec!["()".to_owned()],
         ReturnType::Type(_, it) => values(it),
@@ -96,7 +96,7 @@ mod tests {
         ];
         for (signature, expected) in table {
             let parsed: syn::Signature = syn::parse_str(signature).expect(signature);
-            assert_eq!(of(&parsed.output), expected, "{signature}");
+            assert_eq!(wrong_results(&parsed.output), expected, "{signature}");
         }
     }
 }
