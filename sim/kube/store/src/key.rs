@@ -88,7 +88,7 @@ impl Key {
     }
 
     /// Returns the key of the object of `resource` whose [`Key::path`] is `path`.
-    pub(crate) fn at(resource: GroupResource, path: &str) -> Self {
+    pub(crate) fn from_path(resource: GroupResource, path: &str) -> Self {
         let (namespace, name) = path.split_once('/').unwrap_or(("", path));
         Self::new(resource, namespace, name)
     }

@@ -270,7 +270,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    fn at(&mut self, at: Time, reaction: Reaction) {
+    fn schedule_at(&mut self, at: Time, reaction: Reaction) {
         let id = self.state.last_timer + 1;
         self.emit(Event::Scheduled { id, at: Some(at), held: None, reaction });
     }

@@ -56,7 +56,7 @@ impl OperatorChange {
     }
 
     /// Returns the settings `before` with this change applied.
-    pub(crate) fn of(self, before: Operator) -> Operator {
+    pub(crate) fn applied_to(self, before: Operator) -> Operator {
         let Self { reconciles, webhooks, upper_case_uuids, tells_zones } = self;
         Operator {
             reconciles: reconciles.unwrap_or(before.reconciles),

@@ -29,7 +29,8 @@ pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
         )));
     }
     let expected = def.api_version(version);
-    let (given_kind, given_version) = (given(&body, "kind")?, given(&body, "apiVersion")?);
+    let (given_kind, given_version) =
+        (text_field(&body, "kind")?, text_field(&body, "apiVersion")?);
     if def.custom.is_some() && given_kind.is_none() {
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{body}' ({body:.30})"
@@ -157,7 +158,7 @@ pub(super) struct OtherType {
 impl OtherType {
     /// Compares kind and apiVersion with the expected values. Returns `None` if they are equal or
     /// if the kind is built in.
-    pub(super) fn of(request: &Request<'_>, object: &Value) -> Option<Self> {
+    pub(super) fn find(request: &Request<'_>, object: &Value) -> Option<Self> {
         let Request { def, version, .. } = request;
         def.custom.as_ref()?;
         let mut problems = FieldErrors::default();
@@ -349,7 +350,7 @@ pub(super) fn validate(def: &ResourceDef, version: &str, object: &Value, errors:
     (def.strategy.validate)(object, errors);
 }
 
-fn given<'a>(body: &'a Value, field: &str) -> Result<Option<&'a str>, Status> {
+fn text_field<'a>(body: &'a Value, field: &str) -> Result<Option<&'a str>, Status> {
     match body.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),

@@ -82,7 +82,7 @@ impl Store {
         settle_namespace(key, &mut object)?;
         body::check_name(key, &object)?;
         request.forgets_managers = forgets_managers;
-        request.other_type = OtherType::of(&request, &object);
+        request.other_type = OtherType::find(&request, &object);
         warned(self.replace(request, existing, object), warnings)
     }
 

@@ -64,7 +64,7 @@ fn write_in(value: &Value, unit: i128) -> Result<String, String> {
         Value::Number(number) => number.to_string(),
         _ => return Err(MALFORMED.into()),
     };
-    if let Some(finest) = kept(&text)
+    if let Some(finest) = place_value_if_kept(&text)
         && finest >= unit
     {
         return Ok(text);
@@ -82,7 +82,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 /// Returns the place value of the last digit of a quantity that Go does not rewrite, in billionths
 /// and at most that of the units digit. Returns `None` if Go rewrites the text. Go keeps signs and
 /// leading zeros.
-fn kept(text: &str) -> Option<i128> {
+fn place_value_if_kept(text: &str) -> Option<i128> {
     /// Maximum number of digits of a decimal number that Go may keep.
     const N_DIGITS: usize = 18;
     let number = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches('0');

@@ -233,7 +233,7 @@ fn read_named(
     go: Option<&'static str>,
     names: &[&'static str],
 ) -> Option<Type> {
-    let go_name = || go.map_or_else(|| shown(text), str::to_owned);
+    let go_name = || go.map_or_else(|| go_type(text), str::to_owned);
     if let Some(inner) = text.strip_prefix('*') {
         return Some(Type::Pointer(Box::new(read_type(inner, names)?)));
     }
@@ -273,14 +273,14 @@ fn short(full: &str) -> String {
 }
 
 /// Returns a type of the file as Go prints it.
-fn shown(text: &str) -> String {
+fn go_type(text: &str) -> String {
     for prefix in ["[]", "*"] {
         if let Some(inner) = text.strip_prefix(prefix) {
-            return format!("{prefix}{}", shown(inner));
+            return format!("{prefix}{}", go_type(inner));
         }
     }
     if let Some((key, value)) = text.strip_prefix("map[").and_then(|rest| rest.split_once(']')) {
-        return format!("map[{key}]{}", shown(value));
+        return format!("map[{key}]{}", go_type(value));
     }
     if let Some((name, _)) = text.split_once('=') {
         return name.to_owned();

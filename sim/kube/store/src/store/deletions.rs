@@ -64,7 +64,7 @@ impl Deletions {
                 Names::Counted(gone) => Some(gone),
                 Names::TooMany => None,
             };
-            gone.into_iter().flatten().map(|(path, n)| (Key::at(resource.clone(), path), *n))
+            gone.into_iter().flatten().map(|(path, n)| (Key::from_path(resource.clone(), path), *n))
         })
     }
 

@@ -234,7 +234,7 @@ impl Store {
         for (resource, objects) in &self.objects {
             let is_lost = |path: &&String| !backup.holds(resource, path);
             for path in objects.keys().filter(is_lost) {
-                restored.graves.record(&Key::at(resource.clone(), path));
+                restored.graves.record(&Key::from_path(resource.clone(), path));
             }
         }
         restored

@@ -32,7 +32,7 @@ impl Store {
         let mut objects = Vec::new();
         for (resource, all) in &self.objects {
             let entries =
-                all.iter().map(|(path, it)| (Key::at(resource.clone(), path), it.clone()));
+                all.iter().map(|(path, it)| (Key::from_path(resource.clone(), path), it.clone()));
             objects.extend(entries);
         }
         let graves = self.graves.counted().collect();

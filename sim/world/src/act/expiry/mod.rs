@@ -47,7 +47,10 @@ impl Execution<'_> {
         let least = self.now + ttl;
         let current = self.state.event_lease;
         let ends = if current > least { current } else { least + reuse(ttl) };
-        self.at(ends, Reaction::EventExpires { plane, key: key.clone(), revision: *revision });
+        self.schedule_at(
+            ends,
+            Reaction::EventExpires { plane, key: key.clone(), revision: *revision },
+        );
     }
 
     /// Removes an Event whose lease has ended, unless a later write changed its revision.

@@ -104,7 +104,7 @@ impl Execution<'_> {
         kubelet.run += 1;
         let run = kubelet.run;
         self.emit(Event::KubeletSet { node: node.clone(), kubelet: Some(kubelet) });
-        self.at(self.now + GRACE_PERIOD, Reaction::NodeSilent { node, run });
+        self.schedule_at(self.now + GRACE_PERIOD, Reaction::NodeSilent { node, run });
     }
 
     /// Restores the workload cluster from its backup. A Node whose kubelet has stopped since the
@@ -120,7 +120,7 @@ impl Execution<'_> {
             .map(|(node, kubelet)| Reaction::NodeSilent { node: node.clone(), run: kubelet.run })
             .collect();
         for reaction in silent {
-            self.at(self.now + GRACE_PERIOD, reaction);
+            self.schedule_at(self.now + GRACE_PERIOD, reaction);
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Execution<'_> {
         };
         self.write(command);
         if registered {
-            self.at(self.now + every, Reaction::Heartbeat { node: node.to_owned(), run });
+            self.schedule_at(self.now + every, Reaction::Heartbeat { node: node.to_owned(), run });
         }
     }
 

@@ -95,7 +95,7 @@ impl Execution<'_> {
     pub(super) fn set_operator(&mut self, change: OperatorChange) -> Result<(), Fault> {
         self.require_supervisor()?;
         let before = self.state.supervisor.operator;
-        let operator = change.of(before);
+        let operator = change.applied_to(before);
         if operator != before {
             self.emit(Event::OperatorSet(operator));
             self.reconcile_all();
@@ -159,7 +159,7 @@ impl Execution<'_> {
         }
         let object = self.virtual_machine(path)?;
         let tells_zones = self.state.supervisor.operator.tells_zones;
-        vmoperator::next(object, self.found(object), &self.wanted(object), tells_zones)
+        vmoperator::next(object, self.machine_in_vcenter(object), &self.wanted(object), tells_zones)
     }
 
     /// Carries out a step for the object at `path` if it is still the next one; otherwise schedules
@@ -190,7 +190,7 @@ impl Execution<'_> {
             Err(Refusal) if self.next_step(path) == Some(step) => {
                 self.unschedule(path);
                 let reaction = Reaction::VirtualMachine { path: path.to_owned(), step };
-                self.at(self.now + RETRY, reaction);
+                self.schedule_at(self.now + RETRY, reaction);
             }
             // A part of the step succeeded, so that another step is due now.
             Err(Refusal) => self.reconcile(path),
@@ -255,7 +255,7 @@ impl Execution<'_> {
     }
 
     fn settle_power(&mut self, object: &Value) -> Result<(), Refusal> {
-        let Some(found) = self.found(object) else { return Ok(()) };
+        let Some(found) = self.machine_in_vcenter(object) else { return Ok(()) };
         let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
         match vmoperator::wanted_power(object) {
             Some(Power::PoweredOn) => {
@@ -274,7 +274,7 @@ impl Execution<'_> {
     /// Destroys the machine, then removes the finalizer from the object. Fails while vCenter cannot
     /// operate on the machine, for example because its host does not answer.
     fn remove(&mut self, object: &Value) -> Result<(), Refusal> {
-        if let Some(found) = self.found(object) {
+        if let Some(found) = self.machine_in_vcenter(object) {
             let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
             self.manageable(&vcenter, id)?;
             self.destroy(&vcenter, id)?;
@@ -303,7 +303,7 @@ impl Execution<'_> {
 
     /// Finds the machine of an object by its id, or by its instance UUID if vCenter has registered
     /// the machine again under another id.
-    fn found<'a>(&'a self, object: &Value) -> Option<MachineInVCenter<'a>> {
+    fn machine_in_vcenter<'a>(&'a self, object: &Value) -> Option<MachineInVCenter<'a>> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let status = &object["status"];
         let by_id = || {
@@ -331,7 +331,7 @@ impl Execution<'_> {
             true => Prerequisites { all: Vec::new() },
             false => self.prerequisites(object),
         };
-        vmoperator::status(object, self.found(object), &prerequisites, operator, &now)
+        vmoperator::status(object, self.machine_in_vcenter(object), &prerequisites, operator, &now)
     }
 
     /// Checks whether the class, image, resource policy and bootstrap Secret that a VirtualMachine

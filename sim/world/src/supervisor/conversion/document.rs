@@ -13,7 +13,7 @@ pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
 }
 
 /// The value at a pointer; `None` if it is absent or null.
-pub(super) fn found<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+pub(super) fn value_at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     object.pointer(pointer).filter(|value| !value.is_null())
 }
 
@@ -54,7 +54,7 @@ impl Document {
 
     /// Removes the structure at `pointer` if it has no fields.
     pub(super) fn forget_empty(&mut self, pointer: &str) {
-        if found(&self.0, pointer).is_some_and(is_empty) {
+        if value_at(&self.0, pointer).is_some_and(is_empty) {
             self.remove(pointer);
         }
     }

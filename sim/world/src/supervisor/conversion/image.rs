@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Kind;
-use super::document::{Document, found, list, text};
+use super::document::{Document, list, text, value_at};
 
 pub(super) const NAMESPACED: Kind =
     Kind { name: "VirtualMachineImage", down: down_named, ..CLUSTER };
@@ -66,7 +66,7 @@ fn down(hub: &Value, spoke: &mut Document, version: u8) {
 
 fn down_to_first(hub: &Value, spoke: &mut Document) {
     for (ours, theirs) in MOVED {
-        spoke.put_found(theirs, found(hub, ours));
+        spoke.put_found(theirs, value_at(hub, ours));
     }
     let system = |field: &str| text(hub, &format!("/status/osInfo/{field}"));
     spoke.put("/spec/osInfo", json!({"type": system("type"), "version": system("version")}));
@@ -93,9 +93,9 @@ fn up(spoke: &Value, hub: &mut Document, version: u8) {
         return;
     }
     for (ours, theirs) in MOVED {
-        hub.put_found(ours, found(spoke, theirs));
+        hub.put_found(ours, value_at(spoke, theirs));
     }
-    hub.put_found("/status/osInfo", found(spoke, "/spec/osInfo"));
+    hub.put_found("/status/osInfo", value_at(spoke, "/spec/osInfo"));
     // Go iterates over its map in any order; sorting makes the result deterministic.
     let properties = spoke.pointer("/spec/ovfEnv").and_then(Value::as_object);
     let mut properties: Vec<Value> =

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Kind;
-use super::document::{Document, found, list, text};
+use super::document::{Document, list, text, value_at};
 use super::restore::Rule::Take;
 use super::restore::{Dated, restore};
 
@@ -37,7 +37,7 @@ const SERVICE_RESTORED: &[Dated] =
 fn restore_group(object: &mut Document, kept: &Value, _: u8) {
     for (step, kept) in object.elements("/spec/bootOrder").zip(list(kept, "/spec/bootOrder")) {
         let mut whole = Document(step.take());
-        whole.put_found("/powerOffDelay", found(kept, "/powerOffDelay"));
+        whole.put_found("/powerOffDelay", value_at(kept, "/powerOffDelay"));
         *step = whole.0;
     }
 }
@@ -46,7 +46,7 @@ fn lower_policy(hub: &Value, spoke: &mut Document, version: u8) {
     if version > 1 {
         return;
     }
-    spoke.put_found("/spec/resourcepool", found(hub, "/spec/resourcePool"));
+    spoke.put_found("/spec/resourcepool", value_at(hub, "/spec/resourcePool"));
     spoke.put("/spec/folder", json!({"name": text(hub, "/spec/folder")}));
     let groups = list(hub, "/spec/clusterModuleGroups").iter().map(|it| json!({"groupname": it}));
     spoke.put("/spec/clustermodules", groups.collect::<Vec<_>>());
@@ -59,7 +59,7 @@ fn raise_policy(spoke: &Value, hub: &mut Document, version: u8) {
     if version > 1 {
         return;
     }
-    hub.put_found("/spec/resourcePool", found(spoke, "/spec/resourcepool"));
+    hub.put_found("/spec/resourcePool", value_at(spoke, "/spec/resourcepool"));
     hub.put("/spec/folder", text(spoke, "/spec/folder/name"));
     let groups = list(spoke, "/spec/clustermodules").iter().map(|it| text(it, "/groupname"));
     hub.put("/spec/clusterModuleGroups", groups.collect::<Vec<_>>());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::document::{Document, found, list, text};
+use super::document::{Document, list, text, value_at};
 
 /// A rule for fields to restore from the kept object, which is the content of the annotation. All
 /// rules but [`Fill`](Self::Fill) also remove a field that the kept object does not have.
@@ -36,21 +36,21 @@ impl Rule {
     fn follow(&self, object: &mut Document, kept: &Value) {
         match self {
             Self::Take(path, fields) => {
-                if found(&object.0, path).is_some() && found(kept, path).is_some() {
+                if value_at(&object.0, path).is_some() && value_at(kept, path).is_some() {
                     copy(object, kept, path, fields);
                 }
             }
             Self::Made(path, fields) => {
-                if found(kept, path).is_none() {
+                if value_at(kept, path).is_none() {
                     return;
                 }
-                if found(&object.0, path).is_none() {
+                if value_at(&object.0, path).is_none() {
                     object.put(path, json!({}));
                 }
                 copy(object, kept, path, fields);
             }
             Self::Fill(path) => {
-                if let (None, Some(value)) = (found(&object.0, path), found(kept, path)) {
+                if let (None, Some(value)) = (value_at(&object.0, path), value_at(kept, path)) {
                     object.put(path, value.clone());
                 }
             }
@@ -72,6 +72,6 @@ impl Rule {
 fn copy(object: &mut Document, kept: &Value, path: &str, fields: &[&str]) {
     for field in fields {
         let pointer = format!("{path}/{field}");
-        object.put_found(&pointer, found(kept, &pointer));
+        object.put_found(&pointer, value_at(kept, &pointer));
     }
 }

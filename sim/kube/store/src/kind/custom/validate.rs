@@ -122,7 +122,7 @@ fn check_alternatives(schema: &Structural, value: &Value, path: &str, errors: &m
     let name = field(path);
     if !schema.any_of.is_empty() && !schema.any_of.iter().any(fits) {
         let why = format!("{name} in body must validate at least one schema (anyOf)");
-        errors.invalid(name, &shown(value), &why);
+        errors.invalid(name, &value_in_message(value), &why);
     }
     if !schema.one_of.is_empty() {
         match schema.one_of.iter().filter(|one| fits(one)).count() {
@@ -131,19 +131,19 @@ fn check_alternatives(schema: &Structural, value: &Value, path: &str, errors: &m
                 let why = format!(
                     "{name} in body must validate one and only one schema (oneOf). Found none valid"
                 );
-                errors.invalid(name, &shown(value), &why);
+                errors.invalid(name, &value_in_message(value), &why);
             }
             n => {
                 let why = format!(
                     "{name} in body must validate one and only one schema (oneOf). Found {n} valid alternatives"
                 );
-                errors.invalid(name, &shown(value), &why);
+                errors.invalid(name, &value_in_message(value), &why);
             }
         }
     }
     if schema.not.as_deref().is_some_and(fits) {
         let why = format!("{name} in body must not validate the schema (not)");
-        errors.invalid(name, &shown(value), &why);
+        errors.invalid(name, &value_in_message(value), &why);
     }
 }
 
@@ -272,7 +272,7 @@ fn type_of(value: &Value) -> &'static str {
 
 /// Returns a value in the form for messages about `anyOf`, `oneOf` and `not`: the type of a list or
 /// an object, any other value itself.
-fn shown(value: &Value) -> Value {
+fn value_in_message(value: &Value) -> Value {
     match value {
         Value::Array(_) | Value::Object(_) => type_of(value).into(),
         other => other.clone(),

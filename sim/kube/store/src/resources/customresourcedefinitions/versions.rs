@@ -25,7 +25,7 @@ pub(super) fn validate(spec: &Value, errors: &mut FieldErrors) {
         other => errors.not_supported("spec.scope", other, &["Cluster", "Namespaced"]),
     }
     let versions = fields::list(spec, "/versions");
-    let shared = Shared::of(versions);
+    let shared = Shared::new(versions);
     for (at, version) in versions.iter().enumerate() {
         if !version["schema"]["openAPIV3Schema"].is_object() {
             errors.required(format!("spec.versions[{at}].schema.openAPIV3Schema"), "");
@@ -73,7 +73,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn of(versions: &[Value]) -> Self {
+    fn new(versions: &[Value]) -> Self {
         let alike = |field: &str| {
             versions.iter().all(|it| {
                 it[field] == versions[0][field]
@@ -145,16 +145,20 @@ fn counts(versions: &[Value], errors: &mut FieldErrors) {
         !versions[..at].iter().any(|earlier| earlier["name"] == version["name"])
     });
     if !is_unique {
-        errors.invalid("spec.versions", &shown(versions), "must contain unique version names");
+        errors.invalid(
+            "spec.versions",
+            &versions_in_message(versions),
+            "must contain unique version names",
+        );
     }
     if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
         let why = "must have exactly one version marked as storage version";
-        errors.invalid("spec.versions", &shown(versions), why);
+        errors.invalid("spec.versions", &versions_in_message(versions), why);
     }
 }
 
 /// Returns versions as the real server's errors show them: in the form of its internal type.
-fn shown(versions: &[Value]) -> Value {
+fn versions_in_message(versions: &[Value]) -> Value {
     let one = |version: &Value| {
         json!({
             "Name": version["name"], "Served": version["served"] == true,

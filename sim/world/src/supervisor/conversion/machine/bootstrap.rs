@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::first::CONFIG_MAP;
-use crate::supervisor::conversion::document::{Document, found, is_empty, text};
+use crate::supervisor::conversion::document::{Document, is_empty, text, value_at};
 
 /// Fields of `linuxPrep` that v1alpha1 … v1alpha4 do not have.
 pub(super) const LINUX: [&str; 4] =
@@ -23,9 +23,9 @@ const USER_DATA: &str = "user-data";
 const EXTRA_CONFIG_KEY: &str = "guestinfo.userdata";
 
 pub(super) fn down(hub: &Value, spoke: &mut Document) {
-    let bootstrap = found(hub, "/spec/bootstrap").filter(|it| !is_empty(it));
+    let bootstrap = value_at(hub, "/spec/bootstrap").filter(|it| !is_empty(it));
     let Some(bootstrap) = bootstrap else { return };
-    let has = |field: &str| found(bootstrap, field).is_some();
+    let has = |field: &str| value_at(bootstrap, field).is_some();
     let (transport, name) = if has("/cloudInit") {
         let transport = match text(bootstrap, "/cloudInit/rawCloudConfig/key") {
             EXTRA_CONFIG_KEY => "ExtraConfig",
@@ -46,7 +46,7 @@ pub(super) fn down(hub: &Value, spoke: &mut Document) {
 }
 
 pub(super) fn up(spoke: &Value, hub: &mut Document) {
-    let metadata = found(spoke, "/spec/vmMetadata").filter(|it| !is_empty(it));
+    let metadata = value_at(spoke, "/spec/vmMetadata").filter(|it| !is_empty(it));
     let Some(metadata) = metadata else { return };
     let (secret, config_map) = (text(metadata, "/secretName"), text(metadata, "/configMapName"));
     let name = if secret.is_empty() { config_map } else { secret };
@@ -71,8 +71,8 @@ pub(super) fn up(spoke: &Value, hub: &mut Document) {
 
 /// Restores the fields of the bootstrap that v1alpha1 does not have.
 pub(super) fn restore(object: &mut Document, kept: &Value) {
-    let Some(kept) = found(kept, "/spec/bootstrap") else { return };
-    let Some(mut bootstrap) = found(&object.0, "/spec/bootstrap").cloned().map(Document) else {
+    let Some(kept) = value_at(kept, "/spec/bootstrap") else { return };
+    let Some(mut bootstrap) = value_at(&object.0, "/spec/bootstrap").cloned().map(Document) else {
         // v1alpha1 cannot express a bootstrap that has only these fields.
         let alone: Map<String, Value> = ["linuxPrep", "disabled"]
             .into_iter()
@@ -84,7 +84,7 @@ pub(super) fn restore(object: &mut Document, kept: &Value) {
         return;
     };
     let both = |bootstrap: &Document, field: &str| {
-        found(&bootstrap.0, field).is_some() && found(kept, field).is_some()
+        value_at(&bootstrap.0, field).is_some() && value_at(kept, field).is_some()
     };
     if both(&bootstrap, "/cloudInit") {
         copy(&mut bootstrap, kept, "/cloudInit", &CLOUD_INIT);
@@ -99,7 +99,9 @@ pub(super) fn restore(object: &mut Document, kept: &Value) {
         merge_selector(&mut bootstrap, kept, "/sysprep/rawSysprep");
         // A machine may use both sysprep and vApp properties, but v1alpha1 names only one
         // transport.
-        if found(kept, "/vAppConfig").is_some() && found(&bootstrap.0, "/vAppConfig").is_none() {
+        if value_at(kept, "/vAppConfig").is_some()
+            && value_at(&bootstrap.0, "/vAppConfig").is_none()
+        {
             bootstrap.put("/vAppConfig", json!({}));
         }
     }
@@ -113,15 +115,15 @@ pub(super) fn restore(object: &mut Document, kept: &Value) {
 fn copy(bootstrap: &mut Document, kept: &Value, part: &str, fields: &[&str]) {
     for field in fields {
         let pointer = format!("{part}/{field}");
-        bootstrap.put_found(&pointer, found(kept, &pointer));
+        bootstrap.put_found(&pointer, value_at(kept, &pointer));
     }
 }
 
 /// Restores the key within a Secret. The name of the Secret stays, because a client may have
 /// changed it.
 fn merge_selector(bootstrap: &mut Document, kept: &Value, pointer: &str) {
-    if found(&bootstrap.0, pointer).is_some()
-        && let Some(key) = found(kept, &format!("{pointer}/key"))
+    if value_at(&bootstrap.0, pointer).is_some()
+        && let Some(key) = value_at(kept, &format!("{pointer}/key"))
     {
         bootstrap.put(&format!("{pointer}/key"), key.clone());
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::supervisor::conversion::document::{Document, found, list, text};
+use crate::supervisor::conversion::document::{Document, list, text, value_at};
 
 const CONDITIONS: &str = "/status/conditions";
 
@@ -100,7 +100,7 @@ pub(super) fn split_prerequisites(hub: &mut Document) {
         // condition.
         let seen = conditions.get(at).unwrap_or(&removed).clone();
         let has_policy = !text(&hub.0, "/spec/reserved/resourcePolicyName").is_empty();
-        let has_bootstrap = found(&hub.0, "/spec/bootstrap").is_some();
+        let has_bootstrap = value_at(&hub.0, "/spec/bootstrap").is_some();
         conditions.extend(parts(&seen, has_policy, has_bootstrap));
     }
     hub.put(CONDITIONS, conditions);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{PAUSED, PAUSED_FIRST, forget_classic_volumes, image_of_name, name_image, was_stored};
 use super::{bootstrap, conditions, network};
-use crate::supervisor::conversion::document::{Document, found, is_empty, list, text};
+use crate::supervisor::conversion::document::{Document, is_empty, list, text, value_at};
 
 /// Annotation in the hub version for a machine that took its bootstrap data from a ConfigMap in
 /// v1alpha1. Later versions support only Secrets.
@@ -74,7 +74,7 @@ pub(super) fn up(spoke: &Value, hub: &mut Document) {
 }
 
 fn lower_advanced(hub: &Value, spoke: &mut Document) {
-    let Some(advanced) = found(hub, "/spec/advanced") else { return };
+    let Some(advanced) = value_at(hub, "/spec/advanced") else { return };
     let mut options = Document(json!({}));
     options.put_found("/changeBlockTracking", advanced.get("changeBlockTracking"));
     let provisioning = match text(advanced, "/defaultVolumeProvisioningMode") {
@@ -101,7 +101,7 @@ fn lower_advanced(hub: &Value, spoke: &mut Document) {
 fn raise_advanced(spoke: &Value, hub: &mut Document) {
     let disk = |it: &&Value| it.pointer("/vSphereVolume/deviceKey") == Some(&BOOT_DISK.into());
     let disk = list(spoke, "/spec/volumes").iter().find(disk);
-    let options = found(spoke, "/spec/advancedOptions").filter(|options| !is_empty(options));
+    let options = value_at(spoke, "/spec/advancedOptions").filter(|options| !is_empty(options));
     let mut advanced = Document(json!({}));
     if let Some(disk) = disk {
         let capacity = disk.pointer("/vSphereVolume/capacity/ephemeral-storage");
@@ -132,10 +132,10 @@ pub(super) fn forget_boot_disk(object: &mut Document) {
     let volumes = list(&object.0, "/spec/volumes");
     let is_placed = |it: &Value| {
         !text(it, "/controllerType").is_empty()
-            && found(it, "/controllerBusNumber").is_some()
-            && found(it, "/unitNumber").is_some()
+            && value_at(it, "/controllerBusNumber").is_some()
+            && value_at(it, "/unitNumber").is_some()
     };
-    let is_kept = |it: &&Value| found(it, "/persistentVolumeClaim").is_some() || is_placed(it);
+    let is_kept = |it: &&Value| value_at(it, "/persistentVolumeClaim").is_some() || is_placed(it);
     let volumes: Vec<Value> = volumes.iter().filter(is_kept).cloned().collect();
     object.put("/spec/volumes", volumes);
 }

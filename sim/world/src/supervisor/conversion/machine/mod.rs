@@ -9,7 +9,7 @@ mod network;
 use serde_json::{Value, json};
 
 use super::Kind;
-use super::document::{Document, found, list, text};
+use super::document::{Document, list, text, value_at};
 use super::restore::Rule::{ByName, Fill, Made, Take};
 use super::restore::{Dated, restore};
 
@@ -78,14 +78,14 @@ fn down(hub: &Value, spoke: &mut Document, version: u8) {
     match version {
         1 => first::down(hub, spoke),
         2 => down_to_second(hub, spoke),
-        3 | 4 => spoke.put_found("/spec/cdrom", found(hub, "/spec/hardware/cdrom")),
+        3 | 4 => spoke.put_found("/spec/cdrom", value_at(hub, "/spec/hardware/cdrom")),
         _ => {}
     }
     if version <= 3 {
-        spoke.put_found("/status/host", found(hub, "/status/nodeName"));
+        spoke.put_found("/status/host", value_at(hub, "/status/nodeName"));
     }
     if version == 3
-        && let Some(storage) = found(hub, "/status/storage")
+        && let Some(storage) = value_at(hub, "/status/storage")
     {
         spoke.put("/status/storage", usage(storage));
     }
@@ -96,17 +96,17 @@ fn up(spoke: &Value, hub: &mut Document, version: u8) {
         1 => first::up(spoke, hub),
         2 => up_from_second(spoke, hub),
         3 | 4 => {
-            if let Some(drives) = found(spoke, "/spec/cdrom") {
+            if let Some(drives) = value_at(spoke, "/spec/cdrom") {
                 hub.put("/spec/hardware/cdrom", drives.clone());
             }
         }
         _ => {}
     }
     if version <= 3 {
-        hub.put_found("/status/nodeName", found(spoke, "/status/host"));
+        hub.put_found("/status/nodeName", value_at(spoke, "/status/host"));
     }
     if version == 3
-        && let Some(usage) = found(spoke, "/status/storage/usage")
+        && let Some(usage) = value_at(spoke, "/status/storage/usage")
     {
         hub.put("/status/storage", storage(usage));
     }
@@ -139,13 +139,13 @@ fn unrestored(object: &mut Document, version: u8) {
 fn down_to_second(hub: &Value, spoke: &mut Document) {
     const IDENTIFICATION: &str = "/spec/bootstrap/sysprep/sysprep/identification";
     name_image(hub, spoke);
-    if let Some(image) = found(hub, "/spec/image") {
+    if let Some(image) = value_at(hub, "/spec/image") {
         let (kind, name) = (text(image, "/kind"), text(image, "/name"));
         let version = super::version(super::HUB);
         spoke.put("/status/image", json!({"apiVersion": version, "kind": kind, "name": name}));
     }
     let domain = text(hub, "/spec/network/domainName");
-    if !domain.is_empty() && found(hub, IDENTIFICATION).is_some() {
+    if !domain.is_empty() && value_at(hub, IDENTIFICATION).is_some() {
         spoke.put(&format!("{IDENTIFICATION}/joinDomain"), domain);
     }
     forget_classic_volumes(hub, spoke);
@@ -225,7 +225,7 @@ fn forget_classic_volumes(hub: &Value, spoke: &mut Document) {
 fn usage(storage: &Value) -> Value {
     let mut out = Document(json!({}));
     for (ours, theirs) in USAGE {
-        if let Some(amount) = found(storage, theirs) {
+        if let Some(amount) = value_at(storage, theirs) {
             out.put(ours, amount.clone());
         }
     }
@@ -252,7 +252,7 @@ const USAGE: [(&str, &str); 3] = [
 /// Restores `spec.hardware`, which v1alpha3 and v1alpha4 do not have. Their CD-ROM drives are in
 /// `spec.cdrom`, without controllers.
 fn restore_hardware(object: &mut Document, kept: &Value) {
-    let Some(hardware) = found(kept, "/spec/hardware") else { return };
+    let Some(hardware) = value_at(kept, "/spec/hardware") else { return };
     let drives: Vec<Value> = list(&object.0, "/spec/hardware/cdrom").to_vec();
     object.put("/spec/hardware", hardware.clone());
     let drives = drives.into_iter().map(|drive| {

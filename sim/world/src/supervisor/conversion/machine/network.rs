@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::supervisor::conversion::document::{Document, found, list, text};
+use crate::supervisor::conversion::document::{Document, list, text, value_at};
 
 /// Types of networks in v1alpha1, each with the API version and kind of the network resource to
 /// which later versions refer.
@@ -18,7 +18,7 @@ const TYPES: [(&str, &str, &str); 4] = [
 
 pub(super) fn down(hub: &Value, spoke: &mut Document) {
     let interfaces = list(hub, "/spec/network/interfaces").iter().map(|interface| {
-        let Some(network) = found(interface, "/network") else { return json!({}) };
+        let Some(network) = value_at(interface, "/network") else { return json!({}) };
         let kind = text(network, "/kind");
         let of = TYPES.iter().find(|(_, _, known)| *known == kind).map_or("", |(of, ..)| *of);
         json!({"networkName": text(network, "/name"), "networkType": of})
@@ -92,7 +92,7 @@ fn is_v4(address: &str) -> bool {
 /// be matched.
 pub(super) fn restore(object: &mut Document, kept: &Value) {
     const INTERFACES: &str = "/spec/network/interfaces";
-    if found(kept, "/spec/network").is_some() && !list(&object.0, INTERFACES).is_empty() {
-        object.put_found(INTERFACES, found(kept, INTERFACES));
+    if value_at(kept, "/spec/network").is_some() && !list(&object.0, INTERFACES).is_empty() {
+        object.put_found(INTERFACES, value_at(kept, INTERFACES));
     }
 }

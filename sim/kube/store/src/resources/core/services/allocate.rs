@@ -103,7 +103,7 @@ struct Pool<'a> {
 }
 
 impl Pool<'_> {
-    fn taken(&mut self) -> &mut (BTreeSet<String>, BTreeSet<i64>) {
+    fn in_use(&mut self) -> &mut (BTreeSet<String>, BTreeSet<i64>) {
         let Self { store, taken, .. } = self;
         taken.get_or_insert_with(|| {
             let (mut ips, mut ports) = (BTreeSet::new(), BTreeSet::new());
@@ -157,13 +157,13 @@ impl Pool<'_> {
                 "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {range}"
             ));
         }
-        self.taken().0.contains(ip).then(|| "provided IP is already allocated".into())
+        self.in_use().0.contains(ip).then(|| "provided IP is already allocated".into())
     }
 
     fn free_address(&mut self) -> String {
         let [a, b, c, _] = digest(self.seed);
         let mut ip = u32::from_be_bytes([10, 96 + a % 16, b, 1 + c % 254]);
-        let taken = &self.taken().0;
+        let taken = &self.in_use().0;
         // The loop ends, because the range has more addresses than the store has services.
         while taken.contains(&Ipv4Addr::from(ip).to_string()) {
             ip = FIRST_ADDRESS + 1 + (ip - FIRST_ADDRESS) % (N_ADDRESSES - 2);
@@ -243,7 +243,7 @@ impl Pool<'_> {
                     .into(),
             );
         }
-        if self.taken().1.contains(&port) {
+        if self.in_use().1.contains(&port) {
             return Err("provided port is already allocated".into());
         }
         Ok(())
@@ -253,7 +253,7 @@ impl Pool<'_> {
         let [a, b, ..] = digest(seed);
         let n_free = N_PORTS - N_NAMED_PORTS;
         let start = u16::from_be_bytes([a, b]);
-        let taken = &self.taken().1;
+        let taken = &self.in_use().1;
         let port = |n: u16| i64::from(FIRST_PORT + N_NAMED_PORTS + start.wrapping_add(n) % n_free);
         // If all ports are taken, two services share one, so that the service can still be created.
         let free = (0..n_free).map(port).find(|it| !taken.contains(it) && !mine.contains(it));
