@@ -74,7 +74,7 @@ impl Secrets {
     /// Returns `None` if the scenario has no such password.
     ///
     /// # Errors
-    /// Fails as [`Secrets::of`] does.
+    /// Fails as [`Secrets::new`] does.
     pub(crate) fn with_blanks(
         scenario: &Scenario,
     ) -> Result<Option<Self>, aho_corasick::BuildError> {

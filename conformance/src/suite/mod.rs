@@ -35,7 +35,7 @@ pub struct Conclusion {
     pub backend: Backend,
     /// Requirement level of the check for the provider that was judged.
     pub requirement: Requirement,
-    /// Verdict of the check; [`Self::of`] computes it from the verdicts of the cases.
+    /// Verdict of the check; [`Self::combine`] computes it from the verdicts of the cases.
     pub verdict: Verdict,
     /// Results of the cases that were played.
     pub outcomes: Vec<CaseResult>,

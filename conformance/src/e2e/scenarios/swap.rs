@@ -86,7 +86,7 @@ impl Lab {
     /// Applies the workload of the provider `next` over the existing one, waits until it leads, and
     /// then two status periods more. The verdict is a failure if the provider does not lead within
     /// [`AT_WORK`], or if a Node has changed in more than its readiness and its list of taints (see
-    /// [`shown`]).
+    /// [`nodes_by_name`]).
     async fn changes_nothing(&self, name: &str, next: &Deployment) -> anyhow::Result<Verdict> {
         let first = deploy::holder(&self.cluster).await?;
         let before = nodes_by_name(self).await?;

@@ -24,7 +24,7 @@ pub(in crate::foreign) enum Plan {
     Not(Verdict),
 }
 
-/// Settings of a run that [`Plan::of`] takes into account.
+/// Settings of a run that [`Plan::for_case`] takes into account.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::foreign) struct Limits {
     /// Seconds of world time per second of the clock, in a case that need not run in real time.

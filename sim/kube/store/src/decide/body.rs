@@ -123,7 +123,7 @@ pub(super) fn read_patched(
     Ok(Body { object, warnings })
 }
 
-/// Checks that a custom object has a kind and an apiVersion. [`OtherType::of`] compares them with
+/// Checks that a custom object has a kind and an apiVersion. [`OtherType::find`] compares them with
 /// the expected values later.
 fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(), Status> {
     for field in ["kind", "apiVersion"] {
