@@ -13,21 +13,14 @@ mod backoff;
 mod client;
 mod credentials;
 mod error;
-mod fault;
-mod filter;
 mod observer;
-mod operations;
-mod proxy;
 mod session;
-mod singly;
 mod soap;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod transport;
-mod types;
 mod vapi;
-mod views;
+mod vim;
 pub mod xml;
 
 pub use backoff::{Backoff, Jitter};
@@ -36,19 +29,18 @@ pub use client::Defects;
 pub use client::{Endpoint, Settings, Vcenter};
 pub use credentials::{Credential, CredentialError, CredentialSource, FixedCredential};
 pub use error::{CallError, CallErrorKind, Chain, Retry};
-pub use fault::{Fault, FaultKind};
-pub use filter::{FilterSpec, Traversal};
 pub use observer::{Call, CallObserver};
-pub use proxy::{Proxy, ProxyError, ProxyRules};
 pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
-pub use tls::{TlsError, TlsTrust};
-pub use transport::{Body, BoxError, Transport, from_service, https, https_through};
-pub use types::{
-    About, MoRef, ObjectContent, ObjectUpdate, Page, PropertyChange, ServiceContent, UpdateKind,
-    UpdateSet,
+pub use soap::{InventoryExtent, InventoryRead};
+pub use transport::{
+    Body, BoxError, Proxy, ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service,
+    https, https_through,
 };
 pub use vapi::{Category, CategoryId, Tag, TagId};
-pub use views::{InventoryExtent, InventoryRead};
+pub use vim::{
+    About, Fault, FaultKind, FilterSpec, MoRef, ObjectContent, ObjectUpdate, Page, PropertyChange,
+    ServiceContent, Traversal, UpdateKind, UpdateSet,
+};
 
 /// The examples of the README, which are tested with those of this documentation.
 #[cfg(doctest)]

@@ -1,12 +1,18 @@
 //! SOAP over the transport: envelope, session cookie, faults, login, and at most one new login per
 //! call.
 
+mod operations;
+mod singly;
+mod views;
+
 use std::{sync::atomic::Ordering, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, header};
 use http_body_util::Full;
 use secrecy::{ExposeSecret, SecretString};
+
+pub use views::{InventoryExtent, InventoryRead};
 
 use crate::{
     CallError, CallErrorKind, Fault, FaultKind, MoRef, ServiceContent, Session, Vcenter,

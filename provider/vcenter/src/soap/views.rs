@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crate::{
     CallError, FilterSpec, MoRef, ObjectContent, Session, UpdateSet, Vcenter,
-    soap::Scope,
     xml::{Element, XmlWriter},
 };
+
+use super::Scope;
 
 /// Time that the answer of `WaitForUpdatesEx` may take beyond the time for which the server may
 /// block.

@@ -1,5 +1,8 @@
 //! Transports for requests: any tower service, or HTTPS in production.
 
+mod proxy;
+mod tls;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +16,10 @@ use hyper_util::{
 };
 use tower::{Service, util::BoxCloneSyncService};
 
-use crate::{Endpoint, Proxy, TlsError, TlsTrust};
+pub use proxy::{Proxy, ProxyError, ProxyRules};
+pub use tls::{TlsError, TlsTrust};
+
+use crate::Endpoint;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

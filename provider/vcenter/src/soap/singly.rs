@@ -1,7 +1,7 @@
 //! Calls that only the `v1` mode makes, as the reference provider does: a check of the session
 //! before each search, and searches of one datacenter.
 
-use crate::{CallError, FilterSpec, MoRef, Retry, Vcenter, types::Page};
+use crate::{CallError, FilterSpec, MoRef, Page, Retry, Vcenter};
 
 impl Vcenter {
     /// Makes sure that a session exists: checks the current one with a call, and logs in if none

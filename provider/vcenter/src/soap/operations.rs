@@ -3,9 +3,10 @@
 
 use crate::{
     CallError, FilterSpec, MoRef, ObjectContent, Page, ServiceContent, Vcenter,
-    soap::Scope,
     xml::{Element, XmlWriter},
 };
+
+use super::Scope;
 
 impl Vcenter {
     /// `CurrentTime`: the cheapest call that keeps a session alive (`govmomi: session/keepalive`).
