@@ -1,4 +1,4 @@
-//! The client of one vCenter: endpoint, settings, the two logins (SOAP and vAPI), and the function
+//! The client of one vCenter: settings, the two logins (SOAP and vAPI), and the function
 //! that sends every request.
 
 use std::{
@@ -15,12 +15,11 @@ use http::{HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
-use tracing::Instrument as _;
 
 use crate::{
-    Call, CallError, CallErrorKind, CallObserver, CredentialSource, Jitter, Session, Transport,
-    session::{Lockout, Slot},
-    vapi::RestSession,
+    Call, CallError, CallErrorKind, CallObserver, CredentialSource, Endpoint, Jitter, Session,
+    Transport,
+    session::{Lockout, RestSession, Slot},
 };
 
 /// Value of the header `User-Agent`, the same as upstream's
@@ -29,28 +28,6 @@ const USER_AGENT: &str = "k8s-cloud-provider-vsphere";
 /// Maximum size of an answer in bytes (64 MiB); the client refuses a larger one. A page of a
 /// thousand machines has about 3 MiB.
 const MAX_BODY: usize = 64 * 1024 * 1024;
-
-/// Address of a vCenter.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Endpoint {
-    /// Key of the vCenter in the configuration, by which the provider distinguishes vCenters.
-    pub name: String,
-    /// Host name or address, without brackets.
-    pub host: String,
-    /// TCP port.
-    pub port: u16,
-}
-
-impl Endpoint {
-    /// Returns `host:port`, with brackets around an IPv6 address.
-    pub fn authority(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
-    }
-}
 
 /// Switches for deliberate defects; see `provider::Mutant`.
 #[cfg(feature = "mutants")]
@@ -205,29 +182,6 @@ impl Vcenter {
     /// that the other vCenter replaces the first one.
     pub fn other_instance(&self) -> Option<String> {
         self.inner.other_instance.lock().expect("nothing panics under this lock").clone()
-    }
-
-    /// Logs out of SOAP and vAPI, and refuses further calls. The client only logs errors, because a
-    /// caller cannot act on them.
-    pub async fn close(&self) {
-        self.inner.closed.store(true, Ordering::Release);
-        let (soap, rest) = (self.inner.soap.take(), self.inner.rest.take());
-        let span = tracing::info_span!("vcenter", vcenter = %self.inner.name, task = "logout");
-        let logouts = async {
-            let ((), ()) = futures::join!(
-                async {
-                    if let Some(session) = soap {
-                        self.logout_soap(&session).await;
-                    }
-                },
-                async {
-                    if let Some(session) = rest {
-                        self.logout_rest(&session).await;
-                    }
-                }
-            );
-        };
-        logouts.instrument(span).await;
     }
 
     /// Returns the error of a call to this vCenter.

@@ -6,13 +6,14 @@
 //! [`CredentialSource`] and a seed for the jitter, so that the same code runs over TLS in
 //! production and directly against a router under tokio's paused clock.
 //!
-//! Reading order: [`Transport`] and [`tls`](TlsTrust), then [`xml`] and [`filter`](FilterSpec) for
-//! the codec, [`Fault`] and [`CallError`] for the failures, [`Vcenter`] for the calls.
+//! Reading order: [`Transport`] and [`TlsTrust`], then [`xml`], [`MoRef`] and [`FilterSpec`] for the
+//! codec, [`Fault`] and [`CallError`] for the failures, [`Vcenter`] for the calls.
 
 mod backoff;
 mod client;
 mod credentials;
 mod error;
+mod logout;
 mod observer;
 mod session;
 mod soap;
@@ -26,15 +27,15 @@ pub mod xml;
 pub use backoff::{Backoff, Jitter};
 #[cfg(feature = "mutants")]
 pub use client::Defects;
-pub use client::{Endpoint, Settings, Vcenter};
+pub use client::{Settings, Vcenter};
 pub use credentials::{Credential, CredentialError, CredentialSource, FixedCredential};
 pub use error::{CallError, CallErrorKind, Chain, Retry};
 pub use observer::{Call, CallObserver};
 pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
 pub use soap::{InventoryExtent, InventoryRead};
 pub use transport::{
-    Body, BoxError, Proxy, ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service,
-    https, https_through,
+    Body, BoxError, Endpoint, Proxy, ProxyError, ProxyRules, TlsError, TlsTrust, Transport,
+    from_service, https, https_through,
 };
 pub use vapi::{Category, CategoryId, Tag, TagId};
 pub use vim::{

@@ -36,6 +36,13 @@ pub struct Session {
     pub(crate) cookie: Option<SecretString>,
 }
 
+/// One vAPI session.
+#[derive(Clone, Debug)]
+pub(crate) struct RestSession {
+    pub(crate) epoch: u64,
+    pub(crate) id: SecretString,
+}
+
 /// A login that a [`Slot`] can hold.
 pub(crate) trait Login: Clone {
     /// Returns the number of the login.
@@ -43,6 +50,12 @@ pub(crate) trait Login: Clone {
 }
 
 impl Login for Session {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+impl Login for RestSession {
     fn epoch(&self) -> u64 {
         self.epoch
     }

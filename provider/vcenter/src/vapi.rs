@@ -9,7 +9,7 @@ use http_body_util::Full;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-use crate::{CallError, CallErrorKind, MoRef, Vcenter, client::Answer, session::Login};
+use crate::{CallError, CallErrorKind, MoRef, Vcenter, client::Answer, session::RestSession};
 
 /// Path of the login and logout.
 const SESSION_PATH: &str = "/rest/com/vmware/cis/session";
@@ -42,19 +42,6 @@ pub struct Tag {
 pub struct Category {
     /// Name of the category, which the configuration uses.
     pub name: String,
-}
-
-/// One vAPI session.
-#[derive(Clone, Debug)]
-pub(crate) struct RestSession {
-    epoch: u64,
-    id: SecretString,
-}
-
-impl Login for RestSession {
-    fn epoch(&self) -> u64 {
-        self.epoch
-    }
 }
 
 impl Vcenter {

@@ -226,13 +226,13 @@ impl XmlWriter {
         self
     }
 
-    /// Writes a managed object reference.
-    pub fn reference(&mut self, name: &str, object: &crate::MoRef) -> &mut Self {
+    /// Writes an element with text and the attribute `type`.
+    pub fn typed(&mut self, name: &str, kind: &str, value: &str) -> &mut Self {
         let _ = write!(
             self.out,
             "<{name} type=\"{}\">{}</{name}>",
-            quick_xml::escape::escape(object.kind()),
-            quick_xml::escape::escape(object.id()),
+            quick_xml::escape::escape(kind),
+            quick_xml::escape::escape(value),
         );
         self
     }

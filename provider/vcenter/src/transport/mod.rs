@@ -1,5 +1,7 @@
-//! Transports for requests: any tower service, or HTTPS in production.
+//! Transports for requests to an endpoint: any tower service, or HTTPS in production, through a
+//! proxy if the configuration says so.
 
+mod endpoint;
 mod proxy;
 mod tls;
 
@@ -16,10 +18,9 @@ use hyper_util::{
 };
 use tower::{Service, util::BoxCloneSyncService};
 
+pub use endpoint::Endpoint;
 pub use proxy::{Proxy, ProxyError, ProxyRules};
 pub use tls::{TlsError, TlsTrust};
-
-use crate::Endpoint;
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

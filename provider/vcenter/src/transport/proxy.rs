@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderValue, Uri};
 use ipnet::IpNet;
 
-use crate::Endpoint;
+use super::Endpoint;
 
 /// An HTTP proxy, through which the client opens a tunnel with `CONNECT`.
 #[derive(Clone, Debug)]

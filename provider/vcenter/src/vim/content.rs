@@ -1,45 +1,9 @@
-//! The vSphere data types that this client needs, written by hand.
+//! Contents of answers: the entry points of a server, properties of objects, and their changes.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-use crate::{Fault, xml::Element};
-
-/// A managed object reference: type and id, as `VirtualMachine:vm-17`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MoRef {
-    kind: String,
-    id: String,
-}
-
-impl MoRef {
-    /// Creates a reference with this type and id.
-    pub fn new(kind: impl Into<String>, id: impl Into<String>) -> Self {
-        Self { kind: kind.into(), id: id.into() }
-    }
-
-    /// Returns the managed object type, for example `VirtualMachine`.
-    pub fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    /// Returns the managed object id, for example `vm-17`.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Reads a reference from an element `<x type="T">id</x>`; `None` if type or id is missing.
-    pub fn read(element: &Element) -> Option<Self> {
-        let id = element.text.trim();
-        let kind = element.type_attr.as_deref()?;
-        (!id.is_empty()).then(|| Self::new(kind, id))
-    }
-}
-
-impl fmt::Display for MoRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind, self.id)
-    }
-}
+use super::{Fault, MoRef};
+use crate::xml::Element;
 
 /// Identity and version that a server reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::{MoRef, xml::Element};
+use super::MoRef;
+use crate::xml::Element;
 
 /// A fault: its class and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]

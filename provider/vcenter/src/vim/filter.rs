@@ -1,7 +1,8 @@
 //! Filter specifications (`PropertyFilterSpec`): the properties to read, the starting objects, and
 //! the traversals from there.
 
-use crate::{MoRef, xml::XmlWriter};
+use super::MoRef;
+use crate::xml::XmlWriter;
 
 /// One step of a property traversal.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,13 @@
-//! The vSphere data types that the client needs: references, faults, contents and filters.
+//! The vSphere data types that the client needs, written by hand: references, faults, contents and filters.
 
 mod content;
 mod fault;
 mod filter;
+mod moref;
 
 pub use content::{
-    About, MoRef, ObjectContent, ObjectUpdate, Page, PropertyChange, ServiceContent, UpdateKind,
-    UpdateSet,
+    About, ObjectContent, ObjectUpdate, Page, PropertyChange, ServiceContent, UpdateKind, UpdateSet,
 };
 pub use fault::{Fault, FaultKind};
 pub use filter::{FilterSpec, Traversal};
+pub use moref::MoRef;
