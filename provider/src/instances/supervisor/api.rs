@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    listing::Listing,
     machine::{MachineObject, MissingName},
+    view::listing::Listing,
 };
 use crate::{
     cluster::{Cluster, ClusterError, Pauses, WatchEvents, encode},

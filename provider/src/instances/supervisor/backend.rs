@@ -11,9 +11,9 @@ use super::{
     answers::{self, Answer, Match},
     api::Api,
     follow::{self, AT_ONCE},
-    freshness::{Mode, ViewState, WINDOW},
     proof::{self, NEVER_MATCHED, Verdict},
     shared::Shared,
+    view::freshness::{Mode, ViewState, WINDOW},
 };
 use crate::{
     instances::{Instances, ZoneWanted},

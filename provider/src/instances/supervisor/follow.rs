@@ -17,11 +17,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     api::{ApiError, Meaning},
-    freshness::{Mode, POLL_IDLE, ViewEvent},
-    listing::Listing,
     machine::MachineObject,
     shared::{MAX_WAIT, Shared, failure},
-    view::Changes,
+    view::{
+        Changes,
+        freshness::{Mode, POLL_IDLE, ViewEvent},
+        listing::Listing,
+    },
 };
 use crate::{cluster::WatchItem, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
 
@@ -469,7 +471,7 @@ pub(super) async fn run_chores(shared: &Shared) {
                 break;
             }
             if !lists.is_empty() {
-                let after = Instant::now().checked_sub(super::freshness::WINDOW);
+                let after = Instant::now().checked_sub(super::view::freshness::WINDOW);
                 let after = after.unwrap_or_else(Instant::now);
                 // The result is in the state. The announced callers ask again.
                 let listed = shared.list_since(after, ListReason::Asked).await;

@@ -4,21 +4,17 @@
 //!
 //! | part | task |
 //! | --- | --- |
-//! | [`machine`], [`addresses`], [`identity`] | read an object, choose a node's addresses, determine its machine; pure |
-//! | [`listing`], [`view`], [`freshness`] | hold the known machines, and how current they are; pure |
+//! | [`machine`] with [`machine::addresses`], [`machine::identity`] | read an object, choose a node's addresses, determine its machine; pure |
+//! | [`view`] with [`view::listing`], [`view::freshness`] | hold the known machines, and how current they are; pure |
 //! | [`answers`], [`proof`] | decide the answers to questions from these; pure |
 //! | [`api`], [`shared`], [`state`], [`follow`] | send requests and keep the view |
 //! | [`backend`] | implements [`Instances`](crate::instances::Instances) with these parts |
 //! | [`v1`] | variant of the backend that makes upstream's calls one for one |
 
-mod addresses;
 mod answers;
 mod api;
 mod backend;
 mod follow;
-mod freshness;
-mod identity;
-mod listing;
 mod machine;
 mod proof;
 mod shared;
@@ -30,14 +26,13 @@ mod view;
 
 use std::time::Duration;
 
-use self::machine::MachineObject;
 use crate::supervisor::{InstancesMode, VmOperatorVersion};
 
-pub use addresses::{AddressPolicy, HostnameEntry, NoneWanted};
 pub use backend::SupervisorInstances;
-pub use freshness::ViewState;
+pub use machine::addresses::{AddressPolicy, HostnameEntry, NoneWanted};
 pub(crate) use proof::NEVER_MATCHED;
 pub use v1::SupervisorV1;
+pub use view::freshness::ViewState;
 
 /// Treatment of an initialized node without zone labels whose machine gets a zone later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

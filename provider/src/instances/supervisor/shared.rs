@@ -16,10 +16,12 @@ use super::{
     Tuning,
     answers::{ReadByName, ReadResult},
     api::{Api, ApiError, Meaning, Paging},
-    freshness::{Mode, Purpose, ViewEvent, WINDOW},
-    listing::Listing,
     state::State,
-    view::Changes,
+    view::{
+        Changes,
+        freshness::{Mode, Purpose, ViewEvent, WINDOW},
+        listing::Listing,
+    },
 };
 use crate::{
     instances::changed_nodes::ChangedNodes,
@@ -327,7 +329,7 @@ impl Shared {
     }
 }
 
-/// Returns the event for [`Freshness`](super::freshness::Freshness) that a failed list amounts to.
+/// Returns the event for [`Freshness`](super::view::freshness::Freshness) that a failed list amounts to.
 pub(super) fn failure(err: &ApiError) -> ViewEvent {
     match err.meaning() {
         Meaning::Forbidden => ViewEvent::ListForbidden,

@@ -10,12 +10,16 @@ use tokio::time::Instant;
 
 use super::{
     answers::{Question, ReadByName, ReadResult, find_strict},
-    freshness::{Freshness, Mode, WINDOW},
-    identity::{Identity, identity},
-    listing::Listing,
-    machine::byte_orders,
+    machine::{
+        byte_orders,
+        identity::{Identity, identity},
+    },
     proof::Claim,
-    view::{Changes, EVIDENCE_AGE, View},
+    view::{
+        Changes, EVIDENCE_AGE, View,
+        freshness::{Freshness, Mode, WINDOW},
+        listing::Listing,
+    },
 };
 use crate::{
     instances::forgotten::Forgotten,

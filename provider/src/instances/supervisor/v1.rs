@@ -20,10 +20,12 @@ use tokio::time::Instant;
 
 use super::{
     Tuning,
-    addresses::{AddressPolicy, node_addresses},
     api::{Api, ApiError, Paging},
-    identity::provider_id,
-    machine::{MachineObject, PowerState},
+    machine::{
+        MachineObject, PowerState,
+        addresses::{AddressPolicy, node_addresses},
+        identity::provider_id,
+    },
 };
 use crate::{
     instances::{Instances, ZoneWanted, question_queue::QuestionQueue},

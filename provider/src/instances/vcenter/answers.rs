@@ -6,10 +6,8 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::{
-    Shared, VcenterInstances,
-    machine::Power,
-    poll, proof,
-    state::{Effects, Link, State},
+    Shared, VcenterInstances, poll, proof,
+    state::{Effects, Link, State, machine::Power},
     troubles,
 };
 use crate::{

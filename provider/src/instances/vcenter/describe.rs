@@ -5,8 +5,10 @@ use tokio::time::Instant;
 
 use super::{
     Policy, Shared,
-    machine::{ADDRESS_PATHS, Machine, PLACEMENT_PATHS, SIZE_PATHS},
-    state::{State, VcenterIndex},
+    state::{
+        State, VcenterIndex,
+        machine::{ADDRESS_PATHS, Machine, PLACEMENT_PATHS, SIZE_PATHS},
+    },
 };
 use crate::{
     instances::{ZoneCategories, ZoneWanted, addresses, instance_type},

@@ -3,13 +3,13 @@
 //!
 //! Four tasks run for each vCenter:
 //!
-//! - [`join`] finds the machines of new nodes, in batches ([`inventory`]) or one by one
-//!   ([`search`]), and drops those that [`scope`] excludes;
+//! - [`join`] finds the machines of new nodes, in batches ([`join::inventory`]) or one by one
+//!   ([`join::search`]), and drops those that [`join::scope`] excludes;
 //! - [`view`] keeps the machines in one list view with one filter and waits for changes, and
-//!   [`reread`] reads again what the view did not deliver completely; in polling mode, [`poll`]
+//!   [`view::reread`] reads again what the view did not deliver completely; in polling mode, [`poll`]
 //!   reads the machines periodically instead;
 //! - [`zone_reader`] reads ancestors and tags when a node needs a zone;
-//! - [`census`] reads the UUIDs of the whole inventory before the backend answers that the machine
+//! - [`proof::census`] reads the UUIDs of the whole inventory before the backend answers that the machine
 //!   of a node is gone, if the node has no reference or its reference names another machine.
 //!
 //! The tasks share only [`state`], so a vCenter that hangs delays no other. [`answers`] and
@@ -19,17 +19,10 @@
 //! The variant [`v1`] makes upstream's calls one for one, and runs only the census of these tasks.
 
 mod answers;
-mod census;
 mod describe;
-mod idle;
-mod inventory;
-mod lookups;
-mod machine;
+mod join;
 mod poll;
 mod proof;
-mod reread;
-mod scope;
-mod search;
 mod shared;
 mod state;
 mod troubles;
@@ -121,7 +114,7 @@ impl VcenterInstances {
             let name = self.shared.vcenters[index].client.name().to_owned();
             let span = |task: &str| tracing::info_span!("vcenter", vcenter = %name, task);
             let shared = Arc::clone(&self.shared);
-            tasks.spawn_droppable(span("join"), async move { lookups::run(&shared, index).await });
+            tasks.spawn_droppable(span("join"), async move { join::run(&shared, index).await });
             let shared = Arc::clone(&self.shared);
             if shared.polls() {
                 tasks.spawn_droppable(span("poll"), async move { poll::run(&shared, index).await });

@@ -21,10 +21,11 @@ use tokio::time::Instant;
 
 use super::{
     Shared,
-    idle::keep_alive,
-    machine::{Machine, PATHS},
-    state::{Link, ReadFailure, VcenterIndex, VcenterState},
-    view::mark_not_visible,
+    state::{
+        Link, ReadFailure, VcenterIndex, VcenterState,
+        machine::{Machine, PATHS},
+    },
+    view::{idle::keep_alive, mark_not_visible},
 };
 use crate::model::{NodeIdentity, Unknown};
 

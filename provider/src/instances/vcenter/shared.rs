@@ -14,9 +14,8 @@ use tokio::{
 
 use super::{
     Policy, Tuning,
-    census::Censuses,
-    machine::Machine,
-    state::{Effects, Link, State},
+    proof::census::Censuses,
+    state::{Effects, Link, State, machine::Machine},
 };
 use crate::{supervisor::InstancesMode, telemetry::Telemetry};
 

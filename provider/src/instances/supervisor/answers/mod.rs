@@ -14,12 +14,18 @@
 use tokio::time::Instant;
 
 use super::{
-    addresses::{AddressPolicy, node_addresses},
-    freshness::{Freshness, Purpose, ViewState, WINDOW},
-    identity::{Identity, identity, provider_id},
-    machine::{Field, MachineObject, PowerState, byte_orders, uuid_key},
+    machine::{
+        Field, MachineObject, PowerState,
+        addresses::{AddressPolicy, node_addresses},
+        byte_orders,
+        identity::{Identity, identity, provider_id},
+        uuid_key,
+    },
     proof::matches_no_machine,
-    view::{Entry, View},
+    view::{
+        Entry, View,
+        freshness::{Freshness, Purpose, ViewState, WINDOW},
+    },
 };
 use crate::{
     instances::ZoneWanted,

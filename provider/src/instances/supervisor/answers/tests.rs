@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::instances::supervisor::{
-    freshness::{Mode, ViewEvent},
-    listing::Listing,
+    view::freshness::{Mode, ViewEvent},
+    view::listing::Listing,
 };
 
 fn seconds(n: u64) -> Duration {

@@ -5,6 +5,9 @@
 //! thousand machines of ten kilobytes each must not stay in memory. A field of an unexpected type
 //! makes only its [`Field`] unreadable, not the object; only an object without a name is refused.
 
+pub(super) mod addresses;
+pub(super) mod identity;
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;

@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 use super::{
     answers::{ReadByName, ReadResult, find_strict},
-    identity::{Identity, identity, is_path_or_name},
-    listing::Listing,
-    machine::MachineObject,
-    view::{EVIDENCE_AGE, View},
+    machine::{
+        MachineObject,
+        identity::{Identity, identity, is_path_or_name},
+    },
+    view::{EVIDENCE_AGE, View, listing::Listing},
 };
 use crate::{
     model::{NodeIdentity, Unknown},

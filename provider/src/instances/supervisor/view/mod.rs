@@ -3,6 +3,9 @@
 //! Lists, reads and watch events may arrive out of order: the answer to a read may be newer than
 //! the next event of the watch. Resource versions decide which is newer, if they are numbers.
 
+pub(super) mod freshness;
+pub(super) mod listing;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -11,10 +14,8 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{
-    listing::Listing,
-    machine::{MachineObject, byte_orders, uuid_key},
-};
+use self::listing::Listing;
+use super::machine::{MachineObject, byte_orders, uuid_key};
 use crate::mutant::{Active, mutant};
 
 /// Minimum time for which the view remembers a change of a machine. No proof uses evidence that is

@@ -4,6 +4,7 @@
 //! awaits, so the lock is held only briefly and never across an await.
 
 mod attempt;
+pub(super) mod machine;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,8 @@ use std::{
 use provider_vcenter::{MoRef, Retry};
 use tokio::time::Instant;
 
-use super::{machine::Machine, scope::ResolvedDatacenters, zone_reader::ZoneCache};
+use self::machine::Machine;
+use super::{join::scope::ResolvedDatacenters, zone_reader::ZoneCache};
 use crate::instances::forgotten::Forgotten;
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 

@@ -7,7 +7,7 @@ use super::{Location, Shared, State, search::Found};
 use crate::{
     instances::{
         ZoneWanted,
-        vcenter::{census, describe, proof, state::VcenterIndex},
+        vcenter::{describe, proof, proof::census, state::VcenterIndex},
     },
     model::{
         AddressOrder, Lookup, MachineId, MachineReference, Metadata, NodeIdentity, ProviderId,

@@ -3,7 +3,7 @@
 
 use provider_vcenter::{ObjectContent, PropertyChange, xml::Element};
 
-use crate::instances::vcenter::machine::{Machine, PATHS};
+use crate::instances::vcenter::state::machine::{Machine, PATHS};
 
 /// Properties that the first read of a found machine requests.
 pub(super) const FOUND: &[&str] = &["config", "summary", "guest"];
@@ -69,7 +69,7 @@ mod tests {
     use provider_vcenter::{MoRef, xml};
 
     use super::*;
-    use crate::instances::vcenter::machine::Power;
+    use crate::instances::vcenter::state::machine::Power;
 
     fn object(properties: &[(&str, &str)]) -> ObjectContent {
         let read = |(name, text): &(&str, &str)| ((*name).to_owned(), xml::parse(text).unwrap());

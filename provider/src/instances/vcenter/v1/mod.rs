@@ -29,7 +29,7 @@ use futures::future::BoxFuture;
 use provider_vcenter::{MoRef, Vcenter};
 use tokio::time::Instant;
 
-use super::{Policy, Tuning, census::Censuses, state::VcenterIndex};
+use super::{Policy, Tuning, proof::census::Censuses, state::VcenterIndex};
 use crate::{
     instances::{Instances, Trouble, ZoneWanted, question_queue::QuestionQueue},
     model::{Lookup, MachineId, Metadata, NodeIdentity},

@@ -10,7 +10,7 @@ use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 
 use super::{Shared, datacenters, full_properties};
 use crate::{
-    instances::vcenter::{machine::Machine, state::VcenterIndex},
+    instances::vcenter::state::{VcenterIndex, machine::Machine},
     model::{MachineId, Unknown, swap_byte_order},
 };
 

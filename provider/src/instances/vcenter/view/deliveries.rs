@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use provider_vcenter::{MoRef, UpdateKind, UpdateSet};
 
 use super::members::mark_not_visible;
-use crate::instances::vcenter::{Shared, machine::Machine, state::VcenterIndex};
+use crate::instances::vcenter::{
+    Shared,
+    state::{VcenterIndex, machine::Machine},
+};
 
 /// Applies a delivery. Adds the machines that enter the view with it to `entered`, if set.
 pub(super) fn deliver(

@@ -7,8 +7,10 @@ use provider_vcenter::{CallError, FaultKind, FilterSpec, MoRef, Retry, Session, 
 
 use crate::instances::vcenter::{
     Shared,
-    machine::{Machine, PATHS},
-    state::{VcenterIndex, VcenterState},
+    state::{
+        VcenterIndex, VcenterState,
+        machine::{Machine, PATHS},
+    },
 };
 
 /// Maximum number of references in one call of `CreateListView`. One call of `ModifyListView` may

@@ -11,7 +11,9 @@
 
 mod course;
 mod deliveries;
+pub(super) mod idle;
 mod members;
+mod reread;
 mod watch;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -19,8 +21,8 @@ use std::{collections::BTreeSet, time::Duration};
 use provider_vcenter::{Backoff, CallError, Chain, FaultKind, Jitter, Retry};
 
 pub(super) use self::members::mark_not_visible;
-use self::{members::build, watch::ViewWatch};
-use super::{Shared, idle::keep_alive, state::VcenterIndex};
+use self::{idle::keep_alive, members::build, watch::ViewWatch};
+use super::{Shared, state::VcenterIndex};
 
 /// Interval of keep-alive calls while the view has no machine. vCenter ends a session after 30 idle
 /// minutes, and an administrator may shorten that. A login costs more than this call.

@@ -9,9 +9,10 @@ use super::{
     course::{CallOutcome, LossKind, NextCall, ViewProgress},
     deliveries::{deliver, settle},
     members::{ServerView, abandon, adjust},
+    reread::Reread,
 };
 use crate::{
-    instances::vcenter::{Shared, reread::Reread, state::VcenterIndex},
+    instances::vcenter::{Shared, state::VcenterIndex},
     mutant::mutant,
 };
 

@@ -6,13 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use provider_vcenter::{CallError, InventoryExtent, MoRef, ObjectContent};
 
 use super::{
-    Shared,
-    lookups::{Batch, answer},
+    Batch, answer,
     scope::{self, DatacenterFilter},
-    state::{JoinRequest, VcenterAnswer, VcenterIndex},
 };
 use crate::{
-    instances::datacenters::Tree,
+    instances::{
+        datacenters::Tree,
+        vcenter::{
+            Shared,
+            state::{JoinRequest, VcenterAnswer, VcenterIndex},
+        },
+    },
     model::{MachineId, parse_uuid},
 };
 

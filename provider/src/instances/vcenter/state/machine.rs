@@ -12,7 +12,7 @@ use crate::{
 
 /// Property paths that the provider reads of every machine. Each is as narrow as possible, so that
 /// the collector reports only changes that matter.
-pub(super) const PATHS: &[&str] = &[
+pub(in crate::instances::vcenter) const PATHS: &[&str] = &[
     "config.uuid",
     "guest.hostName",
     "guest.ipAddress",
@@ -32,15 +32,16 @@ pub(super) const PATHS: &[&str] = &[
 
 const EXTRA_CONFIG: &str = "config.extraConfig";
 /// Prefixes of the paths that the addresses depend on.
-pub(super) const ADDRESS_PATHS: &[&str] = &["guest.", EXTRA_CONFIG];
+pub(in crate::instances::vcenter) const ADDRESS_PATHS: &[&str] = &["guest.", EXTRA_CONFIG];
 /// Prefixes of the paths that the zone depends on.
-pub(super) const PLACEMENT_PATHS: &[&str] = &["runtime.host", "resourcePool", "parent"];
+pub(in crate::instances::vcenter) const PLACEMENT_PATHS: &[&str] =
+    &["runtime.host", "resourcePool", "parent"];
 /// Prefix of the paths that the instance type depends on.
-pub(super) const SIZE_PATHS: &[&str] = &["summary.config."];
+pub(in crate::instances::vcenter) const SIZE_PATHS: &[&str] = &["summary.config."];
 
 /// Power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Power {
+pub(in crate::instances::vcenter) enum Power {
     On,
     Off,
     Suspended,
@@ -48,7 +49,7 @@ pub(super) enum Power {
 
 /// Last known properties of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(in crate::instances::vcenter) struct Machine {
     /// True if the collector shows the machine now. False has many possible reasons, such as a lost
     /// privilege.
     pub present: bool,
@@ -76,7 +77,7 @@ impl Machine {
     /// Builds a machine from one complete read. A property that is neither in `changes` nor in
     /// `missing` is unset. Unreadable properties, and a UUID that is unset, keep their values from
     /// `before`.
-    pub(super) fn entering(
+    pub(in crate::instances::vcenter) fn entering(
         changes: &[PropertyChange],
         missing: &[(String, Fault)],
         before: Option<&Machine>,
@@ -97,7 +98,11 @@ impl Machine {
 
     /// Applies changed properties, and records those that vCenter could not read. The latter keep
     /// their values, except guestinfo that the login may not read: it becomes unset.
-    pub(super) fn apply(&mut self, changes: &[PropertyChange], missing: &[(String, Fault)]) {
+    pub(in crate::instances::vcenter) fn apply(
+        &mut self,
+        changes: &[PropertyChange],
+        missing: &[(String, Fault)],
+    ) {
         for change in changes {
             self.unread.remove(change.name.as_str());
             self.set(&change.name, change.value.as_ref());
@@ -121,7 +126,10 @@ impl Machine {
     }
 
     /// Returns the first unreadable path that starts with one of these prefixes.
-    pub(super) fn unread_of(&self, prefixes: &[&str]) -> Option<&'static str> {
+    pub(in crate::instances::vcenter) fn unread_of(
+        &self,
+        prefixes: &[&str],
+    ) -> Option<&'static str> {
         let is_of = |path: &&&str| prefixes.iter().any(|prefix| path.starts_with(prefix));
         self.unread.iter().find(is_of).copied()
     }
@@ -170,7 +178,7 @@ impl Machine {
     }
 
     /// Returns the location of the machine in the inventory.
-    pub(super) fn placement(&self, machine: &MoRef) -> Placement {
+    pub(in crate::instances::vcenter) fn placement(&self, machine: &MoRef) -> Placement {
         Placement {
             machine: machine.clone(),
             host: self.host.clone(),

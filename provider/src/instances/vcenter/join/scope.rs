@@ -12,18 +12,18 @@ use std::{collections::BTreeMap, time::Duration};
 use provider_vcenter::{CallError, FilterSpec, MoRef};
 use tokio::time::Instant;
 
-use super::{
-    Shared,
-    search::one_of,
-    state::{VcenterAnswer, VcenterIndex},
-};
 use crate::{
     instances::{
         Ancestors,
         datacenters::{Listed, Tree, decode},
+        vcenter::{
+            Shared,
+            state::{VcenterAnswer, VcenterIndex},
+        },
         zones,
     },
     model::MachineId,
+    mutant::mutant,
 };
 
 /// First pause before a name that does not resolve is tried again. Each further pause is twice as
@@ -37,7 +37,7 @@ const CHUNK: usize = 1000;
 
 /// Resolved datacenter names of the configuration, with the time of the read.
 #[derive(Clone, Debug)]
-pub(super) struct ResolvedDatacenters {
+pub(in crate::instances::vcenter) struct ResolvedDatacenters {
     listed: Listed,
     read_at: Instant,
     /// Time after `read_at` for which the result is reused.
@@ -204,4 +204,17 @@ pub(super) async fn sieve(
         sieve.outside.insert(machine.clone(), outcome);
     }
     Ok(sieve)
+}
+
+/// Returns the hit if exactly one machine has this UUID; `Ambiguous` if several have it.
+fn one_of(shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> VcenterAnswer {
+    match machines {
+        [machine] => VcenterAnswer::Hit(machine.clone(), uuid),
+        [first, ..] if mutant!(shared.policy.active, GuessDuplicates) => {
+            VcenterAnswer::Hit(first.clone(), uuid)
+        }
+        several => {
+            VcenterAnswer::Ambiguous(format!("{} machines have the UUID {uuid}", several.len()))
+        }
+    }
 }

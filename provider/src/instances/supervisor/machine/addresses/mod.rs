@@ -53,7 +53,10 @@ pub struct AddressPolicy {
 
 /// Returns the addresses in publishing order: an empty list if the machine has none, and the list
 /// of [`NoneWanted`] if it has none to choose.
-pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> Vec<Address> {
+pub(in crate::instances::supervisor) fn node_addresses(
+    machine: &MachineObject,
+    policy: AddressPolicy,
+) -> Vec<Address> {
     let MachineObject { primary4, primary6, interface_addresses, .. } = machine;
     if primary4.is_empty() && primary6.is_empty() && interface_addresses.is_empty() {
         return Vec::new();

@@ -10,7 +10,11 @@ use std::{collections::BTreeSet, time::Duration};
 use provider_vcenter::{Backoff, Chain, FilterSpec, Jitter, MoRef, PropertyChange};
 use tokio::time::Instant;
 
-use super::{Shared, machine::Machine, state::VcenterIndex, view::mark_not_visible};
+use super::members::mark_not_visible;
+use crate::instances::vcenter::{
+    Shared,
+    state::{VcenterIndex, machine::Machine},
+};
 
 /// Maximum number of machines that one call reads.
 const CHUNK: usize = 1000;

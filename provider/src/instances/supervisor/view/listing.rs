@@ -7,11 +7,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::machine::{Field, MachineObject, byte_orders, uuid_key};
+use crate::instances::supervisor::machine::{Field, MachineObject, byte_orders, uuid_key};
 
 /// Machines of one complete list, indexed by name and UUID.
 #[derive(Clone, Debug)]
-pub(super) struct Listing {
+pub(in crate::instances::supervisor) struct Listing {
     /// Time of the request for the first page.
     pub began_at: Instant,
     /// Resource version of the collection, the same on all pages of the list.
@@ -24,7 +24,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Indexes the machines of a list. `n_unreadable` is the number of objects without a name.
-    pub(super) fn new(
+    pub(in crate::instances::supervisor) fn new(
         began_at: Instant,
         version: String,
         machines: Vec<MachineObject>,
@@ -41,23 +41,28 @@ impl Listing {
         Self { began_at, version, machines, uuids, n_unreadable }
     }
 
-    pub(super) fn machines(&self) -> impl Iterator<Item = &Arc<MachineObject>> {
+    pub(in crate::instances::supervisor) fn machines(
+        &self,
+    ) -> impl Iterator<Item = &Arc<MachineObject>> {
         self.machines.values()
     }
 
-    pub(super) fn by_name(&self, name: &str) -> Option<&Arc<MachineObject>> {
+    pub(in crate::instances::supervisor) fn by_name(
+        &self,
+        name: &str,
+    ) -> Option<&Arc<MachineObject>> {
         self.machines.get(name)
     }
 
     /// True if a machine has this UUID in either byte order, or if the `spec` of a machine demands
     /// it.
-    pub(super) fn has_uuid(&self, key: &str) -> bool {
+    pub(in crate::instances::supervisor) fn has_uuid(&self, key: &str) -> bool {
         byte_orders(key).any(|key| self.uuids.contains(&key))
     }
 
     /// Returns the number of objects without a readable name or with an unreadable UUID. An object
     /// without a UUID does not count. Any of them may be the machine that a proof is about.
-    pub(super) fn n_unreadable(&self) -> usize {
+    pub(in crate::instances::supervisor) fn n_unreadable(&self) -> usize {
         self.n_unreadable
     }
 }

@@ -14,13 +14,15 @@
 //! reference under which vCenter now returns another machine counts as none. Decision 11 has the
 //! reasons, and the other evidence that was considered.
 
+pub(super) mod census;
+
 use std::time::Duration;
 
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 use tokio::time::Instant;
 
 use super::{
-    Shared, census, poll,
+    Shared, poll,
     state::{Link, VcenterIndex},
 };
 use crate::{

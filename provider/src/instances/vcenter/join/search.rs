@@ -7,15 +7,15 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
+use provider_vcenter::{CallError, Chain, FilterSpec};
 
-use super::{
-    Shared, lookups, scope,
-    state::{JoinRequest, VcenterAnswer, VcenterIndex},
-};
+use super::{answer, scope};
 use crate::{
+    instances::vcenter::{
+        Shared,
+        state::{JoinRequest, VcenterAnswer, VcenterIndex},
+    },
     model::{MachineId, parse_uuid},
-    mutant::mutant,
 };
 
 /// Time after which a search no longer delays the next one.
@@ -81,7 +81,7 @@ impl<'a> SlowSearches<'a> {
                 (outcome, if self.failed.len() >= TROUBLE { Err(err) } else { Ok(()) })
             }
         };
-        lookups::answer(self.shared, self.index, &name, &request, outcome);
+        answer(self.shared, self.index, &name, &request, outcome);
         trouble
     }
 
@@ -109,7 +109,7 @@ impl<'a> SlowSearches<'a> {
         });
         match tokio::time::timeout(PATIENCE, &mut search).await {
             Ok((name, request, result)) => {
-                lookups::answer(shared, index, &name, &request, result?);
+                answer(shared, index, &name, &request, result?);
                 self.failed.clear();
             }
             Err(_) => self.searches.push(search),
@@ -168,18 +168,5 @@ async fn by_search(
             "{} machines report the name of the node",
             several.len()
         ))),
-    }
-}
-
-/// Returns the hit if exactly one machine has this UUID; `Ambiguous` if several have it.
-pub(super) fn one_of(shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> VcenterAnswer {
-    match machines {
-        [machine] => VcenterAnswer::Hit(machine.clone(), uuid),
-        [first, ..] if mutant!(shared.policy.active, GuessDuplicates) => {
-            VcenterAnswer::Hit(first.clone(), uuid)
-        }
-        several => {
-            VcenterAnswer::Ambiguous(format!("{} machines have the UUID {uuid}", several.len()))
-        }
     }
 }

@@ -18,8 +18,10 @@ use std::{
 use provider_vcenter::{CallError, Chain, FilterSpec, InventoryExtent, Vcenter};
 use tokio::{sync::Notify, time::Instant};
 
-use super::{Shared, state::VcenterIndex};
-use crate::model::{MachineId, parse_uuid, swap_byte_order};
+use crate::{
+    instances::vcenter::{Shared, state::VcenterIndex},
+    model::{MachineId, parse_uuid, swap_byte_order},
+};
 
 /// Time after its end for which a complete census, in which every machine has a UUID, is valid.
 const VALID_FOR: Duration = Duration::from_secs(300);
@@ -28,11 +30,11 @@ const VALID_FOR: Duration = Duration::from_secs(300);
 /// proof for the same node takes a newer census.
 const DOUBTFUL_FOR: Duration = Duration::from_secs(25);
 /// Reason for doubt if the login sees no inventory, or none of the machines that nodes have in it.
-pub(super) const INVISIBLE: &str =
+pub(in crate::instances::vcenter) const INVISIBLE: &str =
     "the inventory is not visible to this login; let the login read it";
 
 /// The last census of each vCenter, in the order of the vCenters.
-pub(super) struct Censuses(Vec<Slot>);
+pub(in crate::instances::vcenter) struct Censuses(Vec<Slot>);
 
 /// The last census of one vCenter, and the signals between its task and the lookups that wait for
 /// it.
@@ -45,7 +47,7 @@ struct Slot {
 
 /// Machines of one vCenter according to one read of its inventory.
 #[derive(Clone, Debug)]
-pub(super) struct Census {
+pub(in crate::instances::vcenter) struct Census {
     began: Instant,
     ended: Instant,
     machines: BTreeSet<MachineId>,
@@ -56,12 +58,12 @@ pub(super) struct Census {
 }
 
 impl Censuses {
-    pub(super) fn new(n_vcenters: usize) -> Self {
+    pub(in crate::instances::vcenter) fn new(n_vcenters: usize) -> Self {
         Self((0..n_vcenters).map(|_| Slot::default()).collect())
     }
 
     /// Reads the inventory of one vCenter whenever a lookup waits for a census of it. Never ends.
-    pub(super) async fn run(&self, index: VcenterIndex, client: &Vcenter) {
+    pub(in crate::instances::vcenter) async fn run(&self, index: VcenterIndex, client: &Vcenter) {
         let slot = &self.0[index];
         loop {
             slot.wanted.notified().await;
@@ -75,7 +77,11 @@ impl Censuses {
     /// nodes. If no valid one exists, waits until the task of [`Self::run`] has taken one.
     ///
     /// Cancel safe: the task continues, and the next lookup finds its census.
-    pub(super) async fn after(&self, index: VcenterIndex, since: Instant) -> Census {
+    pub(in crate::instances::vcenter) async fn after(
+        &self,
+        index: VcenterIndex,
+        since: Instant,
+    ) -> Census {
         let slot = &self.0[index];
         loop {
             let ended = slot.ended.notified();
@@ -104,7 +110,11 @@ impl Census {
 
     /// Returns why this machine may still exist in `vcenter` although no search finds it; `None` if
     /// the census rules that out.
-    pub(super) fn reason_to_doubt(&self, uuid: MachineId, vcenter: &str) -> Option<String> {
+    pub(in crate::instances::vcenter) fn reason_to_doubt(
+        &self,
+        uuid: MachineId,
+        vcenter: &str,
+    ) -> Option<String> {
         if let Some(failure) = &self.failure {
             return Some(format!("reading the inventory of {vcenter} failed: {failure}"));
         }
@@ -127,7 +137,7 @@ impl Census {
 
 /// Returns why a machine that no search finds may still exist in some vCenter; `None` if the
 /// censuses rule that out. Each census begins at `since` or later.
-pub(super) async fn reason_to_doubt(
+pub(in crate::instances::vcenter) async fn reason_to_doubt(
     shared: &Shared,
     uuid: MachineId,
     since: Instant,
@@ -147,7 +157,9 @@ pub(super) async fn reason_to_doubt(
 }
 
 /// True if the login sees the root folder of the inventory and at least one object in it.
-pub(super) async fn sees_inventory(client: &Vcenter) -> Result<bool, CallError> {
+pub(in crate::instances::vcenter) async fn sees_inventory(
+    client: &Vcenter,
+) -> Result<bool, CallError> {
     let session = client.session().await?;
     let root = session.content.root_folder.clone();
     let spec = FilterSpec::of_objects("Folder", &["childEntity"], vec![root]);

@@ -9,17 +9,17 @@ use crate::mutant::{Active, mutant};
 
 /// Time without a list or event after which a watched view is stale. A live watch delivers a
 /// bookmark about once a minute.
-pub(super) const T_STALE: Duration = Duration::from_secs(180);
+pub(in crate::instances::supervisor) const T_STALE: Duration = Duration::from_secs(180);
 /// Interval of lists in polling mode without a question.
-pub(super) const POLL_IDLE: Duration = Duration::from_secs(300);
+pub(in crate::instances::supervisor) const POLL_IDLE: Duration = Duration::from_secs(300);
 /// Maximum age of a list or read that answers about existence or power state, where no watch keeps
 /// the view current. Also the minimum time in polling mode from the start of a list until a
 /// question may start the next one.
-pub(super) const WINDOW: Duration = Duration::from_secs(5);
+pub(in crate::instances::supervisor) const WINDOW: Duration = Duration::from_secs(5);
 
 /// Requests that keep the view, as far as the Supervisor permits them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(in crate::instances::supervisor) enum Mode {
     /// One list and one watch.
     Watch,
     /// Lists, periodically and when a question needs one.
@@ -66,7 +66,7 @@ impl ViewState {
 
 /// Purpose of an answer from the view. It decides how old the view may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(in crate::instances::supervisor) enum Purpose {
     /// Addresses of an initialized node.
     Addresses,
     /// Existence or power state of a machine, or initialization of a node.
@@ -75,7 +75,7 @@ pub(super) enum Purpose {
 
 /// Event that concerns the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ViewEvent {
+pub(in crate::instances::supervisor) enum ViewEvent {
     /// A complete list replaced the view.
     Listed,
     /// The server accepted a watch.
@@ -92,7 +92,7 @@ pub(super) enum ViewEvent {
 
 /// Mode, age and last failure of the view, from which [`Freshness::state`] follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Freshness {
+pub(in crate::instances::supervisor) struct Freshness {
     mode: Mode,
     /// True if a complete list has arrived since the start.
     is_synced: bool,
@@ -108,7 +108,7 @@ pub(super) struct Freshness {
 }
 
 impl Freshness {
-    pub(super) fn new(mode: Mode) -> Self {
+    pub(in crate::instances::supervisor) fn new(mode: Mode) -> Self {
         Self {
             mode,
             is_synced: false,
@@ -121,7 +121,7 @@ impl Freshness {
     }
 
     /// Applies an event that happened at `now`.
-    pub(super) fn fold(&mut self, happened: ViewEvent, now: Instant) {
+    pub(in crate::instances::supervisor) fn fold(&mut self, happened: ViewEvent, now: Instant) {
         match happened {
             ViewEvent::Listed => {
                 if self.mode == Mode::Get {
@@ -162,7 +162,7 @@ impl Freshness {
     }
 
     /// Returns the state of the view at `now`.
-    pub(super) fn state(&self, now: Instant) -> ViewState {
+    pub(in crate::instances::supervisor) fn state(&self, now: Instant) -> ViewState {
         match self.mode {
             Mode::Get => ViewState::Get,
             _ if !self.is_synced => ViewState::Syncing,
@@ -173,7 +173,11 @@ impl Freshness {
     }
 
     /// True if the view is recent enough for this purpose.
-    pub(super) fn is_current(&self, purpose: Purpose, now: Instant) -> bool {
+    pub(in crate::instances::supervisor) fn is_current(
+        &self,
+        purpose: Purpose,
+        now: Instant,
+    ) -> bool {
         match self.state(now) {
             ViewState::Fresh => true,
             ViewState::Poll => {
@@ -188,28 +192,28 @@ impl Freshness {
     }
 
     /// True if the last list or event is older than [`T_STALE`], or if none has arrived.
-    pub(super) fn is_silent(&self, now: Instant) -> bool {
+    pub(in crate::instances::supervisor) fn is_silent(&self, now: Instant) -> bool {
         let is_silent = self.age(now).is_none_or(|age| age > T_STALE);
         is_silent && !mutant!(self.active, WatchStallUnnoticed)
     }
 
     /// Returns the time since the last list or event; `None` before the first one.
-    pub(super) fn age(&self, now: Instant) -> Option<Duration> {
+    pub(in crate::instances::supervisor) fn age(&self, now: Instant) -> Option<Duration> {
         self.last_contact.map(|at| now.saturating_duration_since(at))
     }
 
-    pub(super) fn mode(&self) -> Mode {
+    pub(in crate::instances::supervisor) fn mode(&self) -> Mode {
         self.mode
     }
 
     /// Returns the time at which the last list replaced the view; `None` before the first list.
-    pub(super) fn listed_at(&self) -> Option<Instant> {
+    pub(in crate::instances::supervisor) fn listed_at(&self) -> Option<Instant> {
         self.listed_at
     }
 
     /// Returns why questions should send no request: the backend's own list or watch fails. `None`
     /// if they may send requests. Otherwise an outage would cost one request per node and period.
-    pub(super) fn trouble(&self) -> Option<&str> {
+    pub(in crate::instances::supervisor) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 }

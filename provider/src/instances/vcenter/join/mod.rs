@@ -5,6 +5,10 @@
 //! One read of all these references spares most searches. The read also finds a machine that the
 //! search index has lost because the storage of the machine is lost.
 
+mod inventory;
+pub(super) mod scope;
+mod search;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -13,9 +17,9 @@ use std::{
 use provider_vcenter::{Backoff, CallError, CallErrorKind, Chain, FilterSpec, Jitter, MoRef};
 use tokio::time::Instant;
 
+use self::search::SlowSearches;
 use super::{
-    Shared, inventory, scope,
-    search::SlowSearches,
+    Shared,
     state::{JoinRequest, VcenterAnswer, VcenterIndex},
 };
 use crate::{instances::datacenters::Tree, model::parse_uuid};
@@ -27,7 +31,7 @@ const FEW: usize = 3;
 const CHUNK: usize = 1000;
 
 /// Requests to find machines, by name of the node.
-pub(super) type Batch = BTreeMap<String, JoinRequest>;
+type Batch = BTreeMap<String, JoinRequest>;
 
 /// Finds machines in one vCenter whenever nodes wait for them. Never ends.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
@@ -130,7 +134,7 @@ async fn fail_fast(
 }
 
 /// Passes the outcome for one node to the state.
-pub(super) fn answer(
+fn answer(
     shared: &Shared,
     index: VcenterIndex,
     name: &str,

@@ -1,13 +1,13 @@
 //! Determines how the backend finds the machine of a node in the namespace.
 
-use super::machine::uuid_key;
+use super::uuid_key;
 use crate::model::{NodeIdentity, Unknown};
 
 const SCHEME: &str = "vsphere://";
 
 /// Search key for the machine of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
+pub(in crate::instances::supervisor) enum Identity {
     /// The machine with this UUID, in the form of [`uuid_key`].
     Uuid(String),
     /// The machine with the node's name. The node has no provider ID yet, or one without a UUID, as
@@ -21,7 +21,7 @@ pub(super) enum Identity {
 ///
 /// [`Unknown::NotOurs`] for a provider ID of another provider. Upstream treats that ID as a UUID
 /// that no machine has, and deletes the node.
-pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
+pub(in crate::instances::supervisor) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
     let Some(provider_id) = &node.provider_id else { return Ok(Identity::Name) };
     let Some(uuid) = provider_id.strip_prefix(SCHEME) else {
         return Err(Unknown::NotOurs(format!("foreign provider ID {provider_id:?}")));
@@ -34,14 +34,14 @@ pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
 /// in-tree providers wrote it: a text with a character that no UUID has, or the node's name. `key`
 /// is the part after the scheme, in the form of [`uuid_key`]. No machine has such a UUID, so no
 /// list proves that the machine is gone.
-pub(super) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
+pub(in crate::instances::supervisor) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
     let is_of_uuid = |c: char| c.is_ascii_hexdigit() || c == '-';
     !key.chars().all(is_of_uuid) || key == uuid_key(&node.name)
 }
 
 /// Returns the provider ID of a machine. It keeps the UUID as the Supervisor writes it, because
 /// Cluster API compares the text.
-pub(super) fn provider_id(bios_uuid: &str) -> String {
+pub(in crate::instances::supervisor) fn provider_id(bios_uuid: &str) -> String {
     format!("{SCHEME}{bios_uuid}")
 }
 
