@@ -83,16 +83,16 @@ pub use config::{
 };
 pub use input::InputError;
 pub use instances::{
-    AddressError, AddressPolicy, Ancestors, Datacenters, Family, Guest, HostnameEntry, Instances,
-    LateZone, Nic, NoneWanted, PathUp, Placement, Selection, SupervisorInstances, SupervisorTuning,
-    SupervisorV1, TagNames, Trouble, TroubleKind, Tuning, VcenterInstances, VcenterV1, ViewState,
+    AddressError, AddressPolicy, Ancestors, Datacenters, Guest, HostnameEntry, Instances, LateZone,
+    Nic, NoneWanted, PathUp, Placement, Selection, SupervisorInstances, SupervisorTuning,
+    SupervisorV1, TagNames, Trouble, TroubleKind, Tuning, VcenterInstances, VcenterV1,
     ZoneCategories, ZoneError, ZoneWanted, path_up, resolve, select,
 };
 pub use model::{
-    Address, AddressKind, AddressOrder, Clock, Lookup, MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION,
-    MachineId, MachineReference, Metadata, Node, NodeIdentity, ParseProviderIdError,
-    ParseReferenceError, ProviderId, SteppedTime, Taint, TimeSource, Unknown, Zone,
-    swap_byte_order,
+    Address, AddressKind, AddressOrder, Clock, Family, Lookup, MACHINE_ANNOTATION,
+    MACHINE_GONE_ANNOTATION, MachineId, MachineReference, Metadata, Node, NodeIdentity,
+    ParseProviderIdError, ParseReferenceError, ProviderId, SteppedTime, Taint, TimeSource, Unknown,
+    ViewState, Zone, swap_byte_order,
 };
 pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,

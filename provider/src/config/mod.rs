@@ -19,7 +19,8 @@ use provider_vcenter::{Credential, Endpoint};
 
 use crate::{
     InputError,
-    instances::{Datacenters, Family, Selection, ZoneCategories},
+    instances::{Datacenters, Selection, ZoneCategories},
+    model::Family,
 };
 
 pub use credentials::{SecretData, parse_secret};

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     InputError,
-    instances::{Datacenters, Family, Selection, ZoneCategories},
+    instances::{Datacenters, Selection, ZoneCategories},
+    model::Family,
 };
 
 /// Problem of a section without an address, in upstream's words.

@@ -21,12 +21,11 @@ use tokio::time::Instant;
 
 use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
 
-pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
+pub use addresses::{AddressError, Guest, Nic, Selection, select};
 pub use datacenters::Datacenters;
-pub(crate) use supervisor::NEVER_MATCHED;
 pub use supervisor::{
     AddressPolicy, HostnameEntry, LateZone, NoneWanted, SupervisorInstances, SupervisorV1,
-    Tuning as SupervisorTuning, ViewState,
+    Tuning as SupervisorTuning,
 };
 pub use trouble::{Trouble, TroubleKind};
 pub(crate) use vcenter::Policy as VcenterPolicy;

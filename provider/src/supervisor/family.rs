@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{InputError, instances::Family};
+use crate::{InputError, model::Family};
 
 /// Value of `--cluster-ip-family`: the IP families of the cluster, in order.
 ///

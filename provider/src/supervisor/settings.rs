@@ -4,7 +4,7 @@
 use std::{fmt, str::FromStr};
 
 use super::ClusterFamily;
-use crate::{InputError, instances::Family};
+use crate::{InputError, model::Family};
 
 /// `--vm-operator-api-version`: the API version in which the provider reads VirtualMachines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

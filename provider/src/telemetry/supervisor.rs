@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::instances::{NEVER_MATCHED, ViewState};
+use crate::model::ViewState;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabel {
@@ -77,21 +77,21 @@ pub(crate) struct SupervisorReading {
     pub(crate) n_machines: usize,
     pub(crate) n_duplicates: usize,
     pub(crate) last_contact_age: Option<Duration>,
-    /// True if the provider has tried in vain to prove that a machine is gone, and has not matched
-    /// any node to a machine since its start. It then probably reads the wrong Supervisor or
-    /// namespace.
-    pub(crate) is_lost: bool,
+    /// Reason why the provider probably reads the wrong Supervisor or namespace: it has tried in
+    /// vain to prove that a machine is gone, and has not matched any node to a machine since its
+    /// start. Otherwise `None`.
+    pub(crate) lost: Option<&'static str>,
 }
 
 impl SupervisorReading {
     /// Ok if three conditions hold: the state is `fresh`, `poll` or `get`, the last list or watch
-    /// did not fail, and [`SupervisorReading::is_lost`] is false. Otherwise the reason.
+    /// did not fail, and [`SupervisorReading::lost`] is `None`. Otherwise the reason.
     pub(crate) fn outcome(&self) -> Result<(), String> {
         let state = self.state.as_str();
+        if let Some(why) = self.lost {
+            return Err(format!("view of VirtualMachines is {state}: {why}"));
+        }
         match (&self.trouble, self.state) {
-            _ if self.is_lost => {
-                Err(format!("view of VirtualMachines is {state}: {NEVER_MATCHED}"))
-            }
             (Some(why), _) => Err(format!("view of VirtualMachines is {state}: {why}")),
             (None, ViewState::Fresh | ViewState::Poll | ViewState::Get) => Ok(()),
             (None, ViewState::Syncing | ViewState::Stale) => {

@@ -15,16 +15,7 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 
 use self::candidates::{candidates, pick};
-use crate::model::{Address, AddressKind};
-
-/// An IP family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
+use crate::model::{Address, AddressKind, Family};
 
 /// Rules of the configuration for the choice of addresses. An empty list or a missing name is no
 /// rule.

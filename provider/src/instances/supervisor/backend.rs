@@ -13,11 +13,11 @@ use super::{
     follow::{self, AT_ONCE},
     proof::{self, NEVER_MATCHED, Verdict},
     shared::Shared,
-    view::freshness::{Mode, ViewState, WINDOW},
+    view::freshness::{Mode, WINDOW},
 };
 use crate::{
     instances::{Instances, ZoneWanted},
-    model::{Lookup, Metadata, NodeIdentity, Unknown},
+    model::{Lookup, Metadata, NodeIdentity, Unknown, ViewState},
     mutant::{Active, mutant},
     supervisor::InstancesMode,
     tasks::Tasks,
@@ -96,7 +96,7 @@ impl SupervisorInstances {
             n_machines: state.view.len(),
             n_duplicates: state.view.n_duplicates(),
             last_contact_age: state.freshness.age(now),
-            is_lost: state.was_proof_impossible && !state.any_matched,
+            lost: (state.was_proof_impossible && !state.any_matched).then_some(NEVER_MATCHED),
         }
     }
 

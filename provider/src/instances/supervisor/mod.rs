@@ -30,9 +30,7 @@ use crate::supervisor::{InstancesMode, VmOperatorVersion};
 
 pub use backend::SupervisorInstances;
 pub use machine::addresses::{AddressPolicy, HostnameEntry, NoneWanted};
-pub(crate) use proof::NEVER_MATCHED;
 pub use v1::SupervisorV1;
-pub use view::freshness::ViewState;
 
 /// Treatment of an initialized node without zone labels whose machine gets a zone later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -35,8 +35,10 @@ use std::{sync::Arc, time::Duration};
 use provider_vcenter::Vcenter;
 
 use self::shared::Shared;
-use super::{Datacenters, Family, Selection, ZoneCategories};
-use crate::{mutant::Active, supervisor::InstancesMode, tasks::Tasks, telemetry::Telemetry};
+use super::{Datacenters, Selection, ZoneCategories};
+use crate::{
+    model::Family, mutant::Active, supervisor::InstancesMode, tasks::Tasks, telemetry::Telemetry,
+};
 
 pub use v1::VcenterV1;
 

@@ -24,12 +24,12 @@ use super::{
     proof::matches_no_machine,
     view::{
         Entry, View,
-        freshness::{Freshness, Purpose, ViewState, WINDOW},
+        freshness::{Freshness, Purpose, WINDOW},
     },
 };
 use crate::{
     instances::ZoneWanted,
-    model::{AddressOrder, Metadata, NodeIdentity, Unknown, Zone},
+    model::{AddressOrder, Metadata, NodeIdentity, Unknown, ViewState, Zone},
 };
 
 /// Answer to a question, or the request that must come first.

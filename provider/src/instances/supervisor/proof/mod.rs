@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Reason for an unknown answer while no node has been matched to a machine.
-pub(crate) const NEVER_MATCHED: &str = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
+pub(super) const NEVER_MATCHED: &str = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
 
 /// The claim that a node's machine is gone.
 #[derive(Clone, Copy, Debug)]

@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::fake::{Refusals, Supervisor as Fake, object};
-use super::{SupervisorInstances, Tuning, ViewState};
+use super::{SupervisorInstances, Tuning};
 use crate::{
     instances::{Instances, ZoneWanted},
-    model::{Lookup, Metadata, NodeIdentity, Unknown},
+    model::{Lookup, Metadata, NodeIdentity, Unknown, ViewState},
     mutant::Active,
     supervisor::InstancesMode,
     tasks::Tasks,

@@ -12,8 +12,7 @@ use std::{
 
 use super::MachineObject;
 use crate::{
-    instances::Family,
-    model::{Address, AddressKind},
+    model::{Address, AddressKind, Family},
     supervisor::ClusterFamily,
 };
 
