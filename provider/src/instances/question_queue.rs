@@ -43,6 +43,8 @@ struct State {
     /// The question that the backend is answering. Repeating it does not queue it a second time.
     asking: Option<(NodeIdentity, ZoneWanted)>,
     answers: BTreeMap<String, Answer>,
+    /// Node whose answer [`QuestionQueue::answer`] waits for the controller to take, if any.
+    awaited: Option<String>,
     off: BTreeMap<String, (Instant, Lookup<bool>)>,
 }
 
@@ -75,11 +77,13 @@ impl QuestionQueue {
     pub(super) fn ask(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
         let mut state = self.lock();
         if let Some(kept) = state.answers.get_mut(&node.name).filter(|it| it.is_good(zone)) {
-            if kept.taken_at.is_none() {
-                kept.taken_at = Some(Instant::now());
-                self.taken.notify_one();
+            let is_first_take = kept.taken_at.is_none();
+            kept.taken_at.get_or_insert_with(Instant::now);
+            let answer = kept.answer.clone();
+            if is_first_take {
+                self.end_wait(&state, &node.name);
             }
-            return kept.answer.clone();
+            return answer;
         }
         self.drop_answer(&mut state, &node.name);
         if state.asking.as_ref().is_some_and(|(asked, wanted)| asked == node && *wanted == zone) {
@@ -100,9 +104,16 @@ impl QuestionQueue {
     }
 
     /// Drops an answer. If the controller has not taken it, also ends the wait of
-    /// [`QuestionQueue::answer`].
+    /// [`QuestionQueue::answer`] for it.
     fn drop_answer(&self, state: &mut State, name: &str) {
         if state.answers.remove(name).is_some_and(|it| it.taken_at.is_none()) {
+            self.end_wait(state, name);
+        }
+    }
+
+    /// Ends the wait of [`QuestionQueue::answer`] if it waits for the answer about this node.
+    fn end_wait(&self, state: &State, name: &str) {
+        if state.awaited.as_deref() == Some(name) {
             self.taken.notify_one();
         }
     }
@@ -144,6 +155,7 @@ impl QuestionQueue {
             let _ = self.taken.notified().now_or_never();
             let answer = Answer { wanted, answer, given_at: Instant::now(), taken_at: None };
             state.answers.insert(name.clone(), answer);
+            state.awaited = Some(name.clone());
         }
         self.news.announce(BTreeSet::from([name]));
         if tokio::time::timeout(TAKE_TIMEOUT, self.taken.notified()).await.is_err() {
@@ -210,6 +222,34 @@ mod tests {
         assert_eq!(waited(|desk| desk.forget("a")).await, second);
         assert_eq!(waited(|desk| _ = desk.ask(&node("a"), ZoneWanted::Yes)).await, second);
         assert_eq!(waited(|desk| desk.forget("b")).await, TAKE_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_answer_about_another_node_does_not_end_the_wait() {
+        for drop_old in [
+            |desk: &QuestionQueue| desk.forget("old"),
+            |desk: &QuestionQueue| _ = desk.ask(&node("old"), ZoneWanted::Yes),
+        ] {
+            let desk = QuestionQueue::default();
+            let answer = |name: &str| {
+                let answer = Lookup::Unknown(Unknown::NotSeen);
+                desk.answer(name.to_owned(), ZoneWanted::No, answer)
+            };
+            // The controller never takes this answer.
+            let _ = desk.ask(&node("old"), ZoneWanted::No);
+            assert!(desk.next().is_some());
+            answer("old").await;
+
+            let _ = desk.ask(&node("a"), ZoneWanted::No);
+            assert!(desk.next().is_some());
+            let start = Instant::now();
+            let then = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                drop_old(&desk);
+            };
+            tokio::join!(answer("a"), then);
+            assert_eq!(start.elapsed(), TAKE_TIMEOUT);
+        }
     }
 
     #[tokio::test(start_paused = true)]
