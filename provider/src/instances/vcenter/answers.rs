@@ -123,10 +123,12 @@ impl Instances for VcenterInstances {
                 }
                 return Lookup::Unknown(Unknown::NotSeen);
             };
-            if machine.unread.contains("runtime.powerState") && !mutant!(active, ShutdownOnUnknown)
+            if let Some(why) = machine.unread.get("runtime.powerState")
+                && !mutant!(active, ShutdownOnUnknown)
             {
-                let why = "the vCenter cannot read the power state of the node's machine";
-                return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
+                return Lookup::Unknown(Unknown::Incomplete(format!(
+                    "the vCenter cannot read the power state of the node's machine: {why}"
+                )));
             }
             let vcenter = &state.vcenters[link.vcenter];
             let is_current = if self.shared.polls() {

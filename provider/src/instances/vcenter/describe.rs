@@ -20,8 +20,8 @@ use crate::{
 /// prefixes.
 fn readable(machine: &Machine, prefixes: &[&str]) -> Result<(), Unknown> {
     match machine.unread_of(prefixes) {
-        Some(path) => Err(Unknown::Incomplete(format!(
-            "the vCenter cannot read {path} of the node's machine"
+        Some((path, why)) => Err(Unknown::Incomplete(format!(
+            "the vCenter cannot read {path} of the node's machine: {why}"
         ))),
         None => Ok(()),
     }
@@ -118,5 +118,21 @@ impl Shared {
             addresses,
             zone,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provider_vcenter::{Fault, FaultKind};
+
+    use super::*;
+
+    #[test]
+    fn the_reason_for_missing_addresses_names_the_fault_of_the_vcenter() {
+        let fault = Fault { kind: FaultKind::SystemError, message: "disk lost".to_owned() };
+        let machine = Machine::entering(&[], &[("guest".to_owned(), fault)], None);
+        let why = "the vCenter cannot read guest.hostName of the node's machine: \
+                   fault SystemError: disk lost";
+        assert_eq!(readable(&machine, ADDRESS_PATHS), Err(Unknown::Incomplete(why.to_owned())));
     }
 }

@@ -1,6 +1,6 @@
 //! Properties of one virtual machine as the property collector delivers them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeMap, fmt};
 
 use provider_vcenter::{Fault, FaultKind, MoRef, PropertyChange, xml::Element};
 
@@ -47,6 +47,25 @@ pub(in crate::instances::vcenter) enum Power {
     Suspended,
 }
 
+/// Reason why vCenter could not read a property. All reasons are equal, so that another text for the
+/// same property is not a change of the machine.
+#[derive(Clone, Debug)]
+pub(in crate::instances::vcenter) struct Unread(Fault);
+
+impl PartialEq for Unread {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Unread {}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Last known properties of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::instances::vcenter) struct Machine {
@@ -68,9 +87,9 @@ pub(in crate::instances::vcenter) struct Machine {
     pub pool: Option<MoRef>,
     pub parent: Option<MoRef>,
     pub vapp: Option<MoRef>,
-    /// Paths that vCenter could not read the last time. Their fields keep the earlier values, if
-    /// any.
-    pub unread: BTreeSet<&'static str>,
+    /// Paths that vCenter could not read the last time, with the reasons. Their fields keep the
+    /// earlier values, if any.
+    pub unread: BTreeMap<&'static str, Unread>,
 }
 
 impl Machine {
@@ -89,7 +108,7 @@ impl Machine {
         machine.unread.clear();
         machine.apply(changes, missing);
         for path in PATHS {
-            if !machine.unread.contains(path) && !changes.iter().any(|c| c.name == *path) {
+            if !machine.unread.contains_key(path) && !changes.iter().any(|c| c.name == *path) {
                 machine.set(path, None);
             }
         }
@@ -119,19 +138,19 @@ impl Machine {
                 if asked.starts_with(EXTRA_CONFIG) && fault.kind == FaultKind::NoPermission {
                     self.set(asked, None);
                 } else {
-                    self.unread.insert(asked);
+                    self.unread.insert(asked, Unread(fault.clone()));
                 }
             }
         }
     }
 
-    /// Returns the first unreadable path that starts with one of these prefixes.
+    /// Returns the first unreadable path that starts with one of these prefixes, and the reason.
     pub(in crate::instances::vcenter) fn unread_of(
         &self,
         prefixes: &[&str],
-    ) -> Option<&'static str> {
-        let is_of = |path: &&&str| prefixes.iter().any(|prefix| path.starts_with(prefix));
-        self.unread.iter().find(is_of).copied()
+    ) -> Option<(&'static str, &Unread)> {
+        let is_of = |path: &str| prefixes.iter().any(|prefix| path.starts_with(prefix));
+        self.unread.iter().find(|(path, _)| is_of(path)).map(|(path, why)| (*path, why))
     }
 
     /// Sets the field of a path; `None` unsets the field, except for the UUID.
@@ -228,6 +247,10 @@ mod tests {
         PropertyChange { name: name.to_owned(), value: Some(value) }
     }
 
+    fn unread_of(machine: &Machine, prefixes: &[&str]) -> Option<&'static str> {
+        machine.unread_of(prefixes).map(|(path, _)| path)
+    }
+
     #[test]
     fn an_unset_uuid_keeps_the_known_one() {
         let uuid = "<val>42301AB2-c3d4-e5f6-0000-000000000001</val>";
@@ -257,14 +280,14 @@ mod tests {
             Some(&whole),
         );
         assert_eq!((half.power, half.guest.host_name.as_deref()), (Some(Power::On), Some("n1")));
-        assert_eq!(half.unread_of(PLACEMENT_PATHS), Some("runtime.host"));
-        assert_eq!(half.unread_of(ADDRESS_PATHS), None);
+        assert_eq!(unread_of(&half, PLACEMENT_PATHS), Some("runtime.host"));
+        assert_eq!(unread_of(&half, ADDRESS_PATHS), None);
         let mut other = Machine::entering(&[on], &missing("guest", system_error()), Some(&whole));
         assert_eq!(other.guest.host_name.as_deref(), Some("n1"));
-        assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.hostName"));
+        assert_eq!(unread_of(&other, ADDRESS_PATHS), Some("guest.hostName"));
         // A path whose value arrives is no longer unread; the other paths still are.
         other.apply(&[named], &[]);
-        assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.ipAddress"));
+        assert_eq!(unread_of(&other, ADDRESS_PATHS), Some("guest.ipAddress"));
         // After a complete read no path is unread, not even one whose property is unset.
         let complete = Machine::entering(
             &[change("runtime.powerState", "<val>poweredOn</val>")],

@@ -115,7 +115,7 @@ mod tests {
         };
         object.missing = vec![("guest".to_owned(), fault)];
         let machine = machine(&object);
-        assert_eq!(machine.unread_of(&["guest."]), Some("guest.hostName"));
+        assert_eq!(machine.unread_of(&["guest."]).map(|(path, _)| path), Some("guest.hostName"));
         assert_eq!((machine.uuid, machine.power), (None, None));
     }
 }
