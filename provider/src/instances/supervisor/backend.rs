@@ -220,7 +220,10 @@ impl SupervisorInstances {
         let machine = {
             let state = self.shared.lock();
             let active = self.shared.active;
-            if mutant!(active, ProofFromView) || mutant!(active, ForeignIdIsGone) {
+            if mutant!(active, ProofFromView) {
+                return None;
+            }
+            if mutant!(active, ForeignIdIsGone) {
                 return None;
             }
             let machine = state.machine_of(node);
