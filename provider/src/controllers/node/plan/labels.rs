@@ -18,7 +18,7 @@ const LABEL_PAIRS: [(&str, &str); 3] = [
 
 /// Returns the labels that initialization adds or changes: zone, region and instance type, as far
 /// as known, in the beta and the stable spelling, and those extra labels of the command line that
-/// are not reserved and that the node does not have.
+/// the node does not have.
 pub(super) fn initial_labels(
     node: &Node,
     zone: Option<&Zone>,
@@ -38,9 +38,7 @@ pub(super) fn initial_labels(
         }
     }
     for (key, value) in extra_labels {
-        if is_reserved(key) {
-            tracing::warn!(label = %key, "not adding this label of --node-labels, because it is reserved for Kubernetes");
-        } else if !node.labels.contains_key(key) {
+        if !node.labels.contains_key(key) {
             labels.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
@@ -88,6 +86,18 @@ pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Meta
     };
     let body = json!({"metadata": metadata_json(node, &labels, reference)});
     Plan::Write(Writes { node: Some(body), ..Writes::default() })
+}
+
+/// Returns the labels without those that are reserved for Kubernetes, and logs each of the latter.
+pub(crate) fn without_reserved(labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let is_kept = |(key, _): &(String, String)| {
+        let is_reserved = is_reserved(key);
+        if is_reserved {
+            tracing::warn!(label = %key, "not adding this label of --node-labels, because it is reserved for Kubernetes");
+        }
+        !is_reserved
+    };
+    labels.into_iter().filter(is_kept).collect()
 }
 
 /// True if a label key is reserved for Kubernetes: `(^|\.)(kubernetes|k8s)\.io/`.

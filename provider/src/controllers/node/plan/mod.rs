@@ -19,7 +19,7 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-pub(crate) use labels::{reconcile_labels, valid_label};
+pub(crate) use labels::{reconcile_labels, valid_label, without_reserved};
 
 /// Decision about a node.
 #[derive(Clone, Debug, PartialEq)]

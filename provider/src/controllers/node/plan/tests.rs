@@ -246,7 +246,8 @@ fn extra_labels_are_added_unless_they_are_reserved_for_kubernetes() {
             .map(|key| (key.to_owned(), "1".to_owned()));
     let node = node(json!({"metadata": {"labels": {"b.example/y": "9"}}}));
     let lookup = Lookup::Found(metadata());
-    let plan = initialize(&node, &lookup, &extra.into(), Active::default());
+    let extra = without_reserved(extra.into());
+    let plan = initialize(&node, &lookup, &extra, Active::default());
     let Plan::Write(writes) = plan else { panic!() };
     let labels = writes.node.unwrap()["metadata"]["labels"].clone();
     let present: Vec<&str> =

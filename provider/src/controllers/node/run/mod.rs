@@ -51,6 +51,7 @@ const PENDING_RECHECK: Duration = Duration::from_secs(60);
 pub(crate) struct Settings {
     pub workers: usize,
     pub status_period: Duration,
+    /// Labels to add at initialization. The controller leaves out the reserved ones.
     pub extra_labels: BTreeMap<String, String>,
     pub late_zone: LateZone,
     pub seed: u64,
@@ -81,8 +82,10 @@ impl NodeController {
         instances: Arc<dyn Instances>,
         events: Events,
         telemetry: Arc<Telemetry>,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Arc<Self> {
+        // Here and not for each node, so that the log names each reserved label once.
+        settings.extra_labels = plan::without_reserved(settings.extra_labels);
         // The Go framework uses this name in its metrics.
         let queue = telemetry.queue("Nodes");
         let recorder = Recorder::new(cluster.clone(), Arc::clone(&store), settings.seed);

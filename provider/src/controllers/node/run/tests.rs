@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 
 use super::*;
-use crate::model::{Clock, NodeIdentity};
+use crate::model::{AddressOrder, Clock, NodeIdentity};
 
 #[test]
 fn a_write_stays_valid_while_taints_provider_id_and_its_labels_are_unchanged() {
@@ -60,21 +60,33 @@ impl Instances for Unasked {
     }
 }
 
-fn controller() -> Arc<NodeController> {
+/// Returns a client whose requests get no answer.
+fn silent_client() -> kube::Client {
     let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
         std::future::pending::<Result<http::Response<kube::client::Body>, Infallible>>()
     });
-    controller_over(kube::Client::new(service, "default"))
+    kube::Client::new(service, "default")
+}
+
+fn controller() -> Arc<NodeController> {
+    controller_over(silent_client())
 }
 
 fn controller_over(client: kube::Client) -> Arc<NodeController> {
+    controller_with(client, BTreeMap::new())
+}
+
+fn controller_with(
+    client: kube::Client,
+    extra_labels: BTreeMap<String, String>,
+) -> Arc<NodeController> {
     let cluster = Cluster::new(client, -1.0, 0);
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let (events, _) = Events::new("test", cluster.clone(), clock);
     let settings = Settings {
         workers: 1,
         status_period: WINDOW,
-        extra_labels: BTreeMap::new(),
+        extra_labels,
         late_zone: LateZone::LeftOut,
         seed: 0,
         active: Active::default(),
@@ -138,4 +150,46 @@ async fn a_write_of_a_node_that_is_gone_is_not_repeated() {
     let worked = tokio::time::timeout(Duration::from_secs(600), working).await;
     assert!(worked.is_err(), "the worker ended");
     assert_eq!(n_sent.load(Ordering::Relaxed), 1);
+}
+
+/// A copy of everything that is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reserved_label_is_reported_once_however_many_nodes_it_concerns() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let labels = ["a.example/x", "k8s.io/x", "k8s.io/y"].map(|key| (key.to_owned(), "1".into()));
+    let controller = controller_with(silent_client(), labels.into());
+    let metadata = Lookup::Found(Metadata {
+        provider_id: "vsphere://a".to_owned(),
+        reference: None,
+        instance_type: None,
+        addresses: Ok(Vec::new()),
+        order: AddressOrder::Any,
+        zone: Ok(None),
+    });
+    for name in ["n1", "n2"] {
+        let node = Node::from_json(&json!({"metadata": {"name": name, "uid": name}})).unwrap();
+        let labels = &controller.settings.extra_labels;
+        let plan = plan::initialize(&node, &metadata, labels, Active::default());
+        let Plan::Write(Writes { node: Some(body), .. }) = plan else { panic!("{plan:?}") };
+        assert_eq!(body["metadata"]["labels"], json!({"a.example/x": "1"}));
+    }
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(log.matches("reserved for Kubernetes").count(), 2, "{log}");
+    assert_eq!(log.matches("k8s.io/x").count(), 1, "{log}");
 }
