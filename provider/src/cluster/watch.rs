@@ -75,50 +75,36 @@ pub(crate) async fn watch_nodes(
         let result = match version.take() {
             None => list(cluster, store, on_change).await.map(|listed| {
                 version = Some(listed);
+                None
             }),
             Some(mut from) => {
                 let ended = watch(cluster, store, &mut from, on_change).await;
-                let was_expired =
-                    std::mem::replace(&mut has_expired, matches!(ended, Ok(End::Expired)));
+                let is_expired = matches!(ended, Ok(End::Expired));
+                let was_expired = std::mem::replace(&mut has_expired, is_expired);
+                let may_continue = ended.is_ok() || backoff.failures() < MAX_FAILURES;
+                if may_continue && !is_expired {
+                    version = Some(from);
+                }
                 match ended {
                     // After the second expiry in a row the provider waits before it lists: a server
                     // that rejects every version must not get one list after the other.
-                    Ok(End::Expired) if was_expired => {
-                        sleep_after(
-                            "the node watch expired twice in a row; pausing before the next list",
-                            &mut backoff,
-                        )
-                        .await;
-                        continue;
-                    }
-                    Ok(End::Expired) => Ok(()),
+                    Ok(End::Expired) if was_expired => Ok(Some(
+                        "the node watch expired twice in a row; pausing before the next list",
+                    )),
                     Ok(End::AtOnce { has_told }) => {
-                        version = Some(from);
                         if has_told {
                             backoff.reset();
                         }
-                        sleep_after(
-                            "the node watch ended at once; pausing before the next watch",
-                            &mut backoff,
-                        )
-                        .await;
-                        continue;
+                        Ok(Some("the node watch ended at once; pausing before the next watch"))
                     }
-                    Ok(End::Closed) => {
-                        version = Some(from);
-                        Ok(())
-                    }
-                    Err(err) => {
-                        if backoff.failures() < MAX_FAILURES {
-                            version = Some(from);
-                        }
-                        Err(err)
-                    }
+                    Ok(End::Expired | End::Closed) => Ok(None),
+                    Err(err) => Err(err),
                 }
             }
         };
         match result {
-            Ok(()) => backoff.reset(),
+            Ok(None) => backoff.reset(),
+            Ok(Some(what)) => sleep_after(what, &mut backoff).await,
             Err(err) => {
                 let pause = backoff.next_pause().max(err.retry_after().unwrap_or_default());
                 tracing::warn!(error = %Chain(&err), pause = ?pause, "listing or watching nodes failed; retrying");
@@ -198,6 +184,17 @@ fn is_earlier(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 
+/// Returns the end of a watch that an error event means: expiry for the code 410, otherwise the
+/// text of the event as the error.
+fn end_by_error(object: &Value) -> Result<End, String> {
+    let code = object.get("code").and_then(Value::as_u64).unwrap_or_default();
+    if code == 410 {
+        return Ok(End::Expired);
+    }
+    let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
+    Err(format!("an error event with {code}: {message}"))
+}
+
 async fn watch(
     cluster: &Cluster,
     store: &NodeStore,
@@ -231,12 +228,7 @@ async fn watch(
         let object = event.get("object").unwrap_or(&Value::Null);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind == "ERROR" {
-            let code = object.get("code").and_then(Value::as_u64).unwrap_or_default();
-            if code == 410 {
-                return Ok(End::Expired);
-            }
-            let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
-            return Err(malformed(format!("an error event with {code}: {message}")));
+            return end_by_error(object).map_err(malformed);
         }
         has_told = true;
         if kind != "BOOKMARK" {

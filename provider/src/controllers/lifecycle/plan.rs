@@ -85,17 +85,13 @@ fn limit(n_nodes: usize) -> usize {
     (n_nodes / 10).max(1)
 }
 
-/// Returns the steps of one round, for all nodes together. Notes in `guard` which nodes it holds.
-///
-/// `n_missing` is the number of nodes, ready or not, whose machines the backend found before and
-/// does not see now.
-pub(super) fn plan(
+/// Returns the steps about taints, and the nodes whose machines are gone, each with the time of the
+/// proof.
+fn sort(
     nodes: &[JudgedNode],
-    n_missing: usize,
-    guard: &mut Guard,
     now: Instant,
     active: Active,
-) -> Vec<Step> {
+) -> (Vec<Step>, Vec<(&Arc<Node>, Instant)>) {
     let mut steps = Vec::new();
     let mut gone: Vec<(&Arc<Node>, Instant)> = Vec::new();
     for JudgedNode { node, judgement } in nodes {
@@ -123,6 +119,21 @@ pub(super) fn plan(
             },
         }
     }
+    (steps, gone)
+}
+
+/// Returns the steps of one round, for all nodes together. Notes in `guard` which nodes it holds.
+///
+/// `n_missing` is the number of nodes, ready or not, whose machines the backend found before and
+/// does not see now.
+pub(super) fn plan(
+    nodes: &[JudgedNode],
+    n_missing: usize,
+    guard: &mut Guard,
+    now: Instant,
+    active: Active,
+) -> Vec<Step> {
+    let (mut steps, gone) = sort(nodes, now, active);
     let n_nodes = nodes.len();
     let limit = limit(n_nodes);
     let is_mass = gone.len().max(n_missing) > limit && !mutant!(active, NoMassGuard);

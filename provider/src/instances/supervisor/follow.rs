@@ -240,16 +240,7 @@ impl Follower<'_> {
                         self.backoff.reset();
                     }
                     EventResult::Expired => return self.after_expiry().await,
-                    EventResult::Refused(what) => {
-                        if let Some(next) = self.switch_to_polling(&what) {
-                            return next;
-                        }
-                        self.shared.fold(ViewEvent::Failed(what.clone()));
-                        let pause = self.backoff.next_pause();
-                        tracing::warn!(error = %what, pause = ?pause, "watch of VirtualMachines returned an error event; restarting it");
-                        sleep(pause).await;
-                        return Next::Watch(version);
-                    }
+                    EventResult::Refused(what) => return self.after_refusal(version, what).await,
                 },
                 Ok(WatchItem::End) if opened_at.elapsed() < LIVED => {
                     if let Some(next) = self.switch_to_polling("the watch ended at once") {
@@ -267,6 +258,18 @@ impl Follower<'_> {
                 Err(err) => return self.after_failed_watch(version, &err.into()).await,
             }
         }
+    }
+
+    /// Decides the next step after the watch has delivered an error event, or an unreadable one.
+    async fn after_refusal(&mut self, version: String, what: String) -> Next {
+        if let Some(next) = self.switch_to_polling(&what) {
+            return next;
+        }
+        self.shared.fold(ViewEvent::Failed(what.clone()));
+        let pause = self.backoff.next_pause();
+        tracing::warn!(error = %what, pause = ?pause, "watch of VirtualMachines returned an error event; restarting it");
+        sleep(pause).await;
+        Next::Watch(version)
     }
 
     /// Decides to make a new list because the resource version is too old, or an event has an
