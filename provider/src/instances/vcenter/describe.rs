@@ -70,7 +70,7 @@ impl Shared {
         state: &mut State,
         name: &str,
         wanted: ZoneWanted,
-        wake_zones: &mut Option<usize>,
+        wake_zones: &mut Option<VcenterIndex>,
     ) -> Option<Metadata> {
         let (link, machine) = Self::link_and_machine(state, name)?;
         let (link, machine) = (link.clone(), machine.clone());

@@ -20,6 +20,7 @@
 
 mod answers;
 mod describe;
+mod index;
 mod join;
 mod poll;
 mod proof;
@@ -34,7 +35,7 @@ use std::{sync::Arc, time::Duration};
 
 use provider_vcenter::Vcenter;
 
-use self::shared::Shared;
+use self::{index::PerVcenter, shared::Shared};
 use super::{Datacenters, Selection, ZoneCategories};
 use crate::{
     model::Family, mutant::Active, supervisor::InstancesMode, tasks::Tasks, telemetry::Telemetry,
@@ -83,10 +84,10 @@ impl Default for Tuning {
 pub(crate) struct Policy {
     /// Rules for the choice of addresses.
     pub selection: Selection,
-    /// IP families by vCenter, in the order of the vCenters.
-    pub families: Vec<Vec<Family>>,
-    /// Datacenters by vCenter, in the order of the vCenters.
-    pub datacenters: Vec<Datacenters>,
+    /// IP families by vCenter.
+    pub families: PerVcenter<Vec<Family>>,
+    /// Datacenters by vCenter.
+    pub datacenters: PerVcenter<Datacenters>,
     /// Tag categories of zones and regions; `None` if zones are off.
     pub zones: Option<ZoneCategories>,
     pub active: Active,
@@ -112,7 +113,7 @@ impl VcenterInstances {
 
     /// Starts the tasks of all vCenters, and the task that ends the wait of [`Tuning::grace`].
     pub(crate) fn spawn(&self, tasks: &Tasks) {
-        for index in 0..self.shared.vcenters.len() {
+        for index in self.shared.vcenters.indexes() {
             let name = self.shared.vcenters[index].client.name().to_owned();
             let span = |task: &str| tracing::info_span!("vcenter", vcenter = %name, task);
             let shared = Arc::clone(&self.shared);

@@ -14,6 +14,7 @@ use tokio::{
 
 use super::{
     Policy, Tuning,
+    index::PerVcenter,
     proof::census::Censuses,
     state::{Effects, Link, State, machine::Machine},
 };
@@ -21,7 +22,7 @@ use crate::{supervisor::InstancesMode, telemetry::Telemetry};
 
 /// The vCenters, their state, and the signals for the tasks and for the reader of news.
 pub(super) struct Shared {
-    pub(super) vcenters: Vec<VcenterHandle>,
+    pub(super) vcenters: PerVcenter<VcenterHandle>,
     state: Mutex<State>,
     pub(super) policy: Policy,
     pub(super) tuning: Tuning,

@@ -19,7 +19,7 @@ use provider_vcenter::{CallError, Chain, FilterSpec, InventoryExtent, Vcenter};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    instances::vcenter::{Shared, state::VcenterIndex},
+    instances::vcenter::{Shared, index::PerVcenter, state::VcenterIndex},
     model::{MachineId, parse_uuid, swap_byte_order},
 };
 
@@ -33,8 +33,8 @@ const DOUBTFUL_FOR: Duration = Duration::from_secs(25);
 pub(in crate::instances::vcenter) const INVISIBLE: &str =
     "the inventory is not visible to this login; let the login read it";
 
-/// The last census of each vCenter, in the order of the vCenters.
-pub(in crate::instances::vcenter) struct Censuses(Vec<Slot>);
+/// The last census of each vCenter.
+pub(in crate::instances::vcenter) struct Censuses(PerVcenter<Slot>);
 
 /// The last census of one vCenter, and the signals between its task and the lookups that wait for
 /// it.
@@ -142,7 +142,7 @@ pub(in crate::instances::vcenter) async fn reason_to_doubt(
     uuid: MachineId,
     since: Instant,
 ) -> Result<Option<String>, CallError> {
-    for index in 0..shared.vcenters.len() {
+    for index in shared.vcenters.indexes() {
         let client = &shared.vcenters[index].client;
         if !sees_inventory(client).await? || has_lost_all(shared, index) {
             return Ok(Some(INVISIBLE.to_owned()));

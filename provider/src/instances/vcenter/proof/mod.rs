@@ -241,7 +241,8 @@ async fn locate(
     shared: &Shared,
     noted: &MachineReference,
 ) -> Result<Option<VcenterIndex>, CallError> {
-    for (index, backend) in shared.vcenters.iter().enumerate() {
+    for index in shared.vcenters.indexes() {
+        let backend = &shared.vcenters[index];
         // The instance UUID is known after the first login. A vCenter that has never answered may
         // be the wanted one.
         if backend.client.instance_uuid().is_none() {

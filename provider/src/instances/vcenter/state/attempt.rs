@@ -64,7 +64,9 @@ impl State {
         tracked.failure = None;
         let is_fresh = |at: &Instant| now.duration_since(*at) < ABSENCE_HOLDS;
         let any_troubled = self.vcenters.iter().any(|vcenter| vcenter.last_call_failed);
-        let (known, waiting): (BTreeSet<_>, BTreeSet<_>) = (0..self.vcenters.len())
+        let (known, waiting): (BTreeSet<_>, BTreeSet<_>) = self
+            .vcenters
+            .indexes()
             .partition(|index| any_troubled && tracked.absent_in.get(index).is_some_and(is_fresh));
         for index in &waiting {
             self.vcenters[*index].pending.insert(name.to_owned(), request.clone());

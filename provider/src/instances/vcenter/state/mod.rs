@@ -17,12 +17,11 @@ use provider_vcenter::{MoRef, Retry};
 use tokio::time::Instant;
 
 use self::machine::Machine;
-use super::{join::scope::ResolvedDatacenters, zone_reader::ZoneCache};
+use super::{index::PerVcenter, join::scope::ResolvedDatacenters, zone_reader::ZoneCache};
 use crate::instances::forgotten::Forgotten;
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 
-/// Index of a vCenter in the backend's list of vCenters.
-pub(super) type VcenterIndex = usize;
+pub(super) use super::index::VcenterIndex;
 
 /// The machine that the backend has matched to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +163,7 @@ pub(super) struct VcenterState {
 #[derive(Debug)]
 pub(super) struct State {
     pub nodes: BTreeMap<String, TrackedNode>,
-    pub vcenters: Vec<VcenterState>,
+    pub vcenters: PerVcenter<VcenterState>,
     /// Number of lookups that the backend has started, which is also the number of the last one.
     attempts: u64,
     /// UIDs of deleted nodes. A question that was running when its node was deleted must not create

@@ -57,11 +57,11 @@ async fn a_machine_that_is_found_is_neither_gone_nor_hidden_any_more() {
     (tracked.absence_proved_at, tracked.absent_since) = (Some(now), Some(now));
     tracked.unprovable = Some((Unknown::NotSeen, now));
     tracked.failure = Some(Unknown::NotSeen);
-    let effects = answer(&mut state, 0, hit());
+    let effects = answer(&mut state, VcenterIndex::FIRST, hit());
     let tracked = &state.nodes["a"];
     assert_eq!((tracked.absence_proved_at, tracked.absent_since), (None, None));
     assert!(tracked.unprovable.is_none() && tracked.failure.is_none() && tracked.matched);
-    assert!(effects.view.contains(&0) && effects.changed.contains("a"));
+    assert!(effects.view.contains(&VcenterIndex::FIRST) && effects.changed.contains("a"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,13 +70,13 @@ async fn a_machine_that_the_view_lost_is_removed_before_it_is_added_again() {
         [(true, false, true), (false, false, false), (true, true, false)]
     {
         let mut state = asked(1);
-        let vcenter = &mut state.vcenters[0];
+        let vcenter = &mut state.vcenters[VcenterIndex::FIRST];
         vcenter.machines.insert(machine(), shown(present));
         if in_view {
             vcenter.in_view.insert(machine());
         }
-        answer(&mut state, 0, hit());
-        let vcenter = &state.vcenters[0];
+        answer(&mut state, VcenterIndex::FIRST, hit());
+        let vcenter = &state.vcenters[VcenterIndex::FIRST];
         let case = format!("in view: {in_view}, present: {present}");
         assert_eq!(vcenter.lost.contains(&machine()), is_lost, "{case}");
         assert_eq!(vcenter.machines.contains_key(&machine()), present, "{case}");
@@ -87,11 +87,11 @@ async fn a_machine_that_the_view_lost_is_removed_before_it_is_added_again() {
 #[tokio::test(start_paused = true)]
 async fn a_confirmed_link_reports_no_change() {
     let mut state = asked(1);
-    answer(&mut state, 0, hit());
+    answer(&mut state, VcenterIndex::FIRST, hit());
     let linked_at = state.nodes["a"].linked_at;
     tokio::time::advance(Duration::from_secs(1)).await;
     state.start_attempt("a", Instant::now(), &mut Effects::default());
-    let effects = answer(&mut state, 0, hit());
+    let effects = answer(&mut state, VcenterIndex::FIRST, hit());
     assert!(effects.changed.is_empty(), "{effects:?}");
     assert_eq!(state.nodes["a"].linked_at, linked_at);
 }
@@ -110,7 +110,7 @@ async fn a_provider_id_of_another_cloud_fails_as_not_ours_without_a_search() {
 #[tokio::test(start_paused = true)]
 async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
     let mut state = asked(2);
-    let effects = answer(&mut state, 0, hit());
+    let effects = answer(&mut state, VcenterIndex::FIRST, hit());
     assert!(effects.grace && state.nodes["a"].link.is_none());
     let grace = Duration::from_secs(1);
     tokio::time::advance(Duration::from_millis(999)).await;
@@ -120,13 +120,13 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
     state.decide_hits(Instant::now(), grace, &mut Effects::default());
     assert!(state.nodes["a"].link.is_some() && state.oldest_hit().is_none());
     let mut state = asked(2);
-    state.vcenters[1].last_call_failed = true;
-    let effects = answer(&mut state, 0, hit());
+    state.vcenters[VcenterIndex::SECOND].last_call_failed = true;
+    let effects = answer(&mut state, VcenterIndex::FIRST, hit());
     assert!(!effects.grace && state.nodes["a"].link.is_some());
     // The slower vCenter has a machine with the same UUID, so the link was wrong.
     let number = 1;
     let mut effects = Effects::default();
-    state.answer(1, "a", number, hit(), Instant::now(), &mut effects);
+    state.answer(VcenterIndex::SECOND, "a", number, hit(), Instant::now(), &mut effects);
     let tracked = &state.nodes["a"];
     assert!(tracked.link.is_none() && matches!(tracked.failure, Some(Unknown::Ambiguous(_))));
     assert!(effects.changed.contains("a"));
@@ -135,22 +135,22 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
 #[tokio::test(start_paused = true)]
 async fn a_node_is_searched_again_when_another_node_releases_its_machine() {
     let mut state = asked(1);
-    answer(&mut state, 0, hit());
+    answer(&mut state, VcenterIndex::FIRST, hit());
     let other = NodeIdentity { name: "b".to_owned(), uid: "uid-b".to_owned(), ..node(None) };
     let effects = &mut Effects::default();
     assert!(state.observe(&other, effects));
     state.start_attempt("b", Instant::now(), effects);
     let number = state.nodes["b"].attempt.as_ref().unwrap().number;
-    state.answer(0, "b", number, hit(), Instant::now(), effects);
+    state.answer(VcenterIndex::FIRST, "b", number, hit(), Instant::now(), effects);
     assert!(matches!(state.nodes["b"].failure, Some(Unknown::Ambiguous(_))));
 
     let mut effects = Effects::default();
     state.forget("a", &mut effects);
-    assert!(state.nodes["b"].attempt.is_some() && effects.join.contains(&0));
+    assert!(state.nodes["b"].attempt.is_some() && effects.join.contains(&VcenterIndex::FIRST));
 
     let mut effects = Effects::default();
     state.forget("b", &mut effects);
-    assert!(state.vcenters[0].awaited.is_empty() && effects.join.is_empty());
+    assert!(state.vcenters[VcenterIndex::FIRST].awaited.is_empty() && effects.join.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,7 +176,14 @@ async fn nodes_that_have_each_others_machines_exchange_them() {
             for (n, name) in names.iter().enumerate() {
                 let open = state.nodes[*name].attempt.as_ref().map(|it| it.number);
                 let Some(number) = open else { continue };
-                state.answer(0, name, number, hit(n, n + offset), Instant::now(), effects);
+                state.answer(
+                    VcenterIndex::FIRST,
+                    name,
+                    number,
+                    hit(n, n + offset),
+                    Instant::now(),
+                    effects,
+                );
             }
         }
         for (n, name) in names.iter().enumerate() {

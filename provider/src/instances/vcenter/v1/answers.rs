@@ -238,7 +238,7 @@ impl Shared {
                 let instance = |it: &provider_vcenter::Vcenter| {
                     it.instance_uuid().and_then(parse_uuid) == Some(noted.vcenter)
                 };
-                let Some(vcenter) = self.vcenters.iter().position(instance) else {
+                let Some(vcenter) = self.vcenters.position(instance) else {
                     return Err(Lookup::Unknown(Unknown::Elsewhere(
                         proof::unknown_vcenter_message(noted),
                     )));
@@ -295,7 +295,7 @@ impl Shared {
         }
         // The searches covered only the configured datacenters. The machine may be registered again
         // in another one.
-        let is_narrowed = self.lock().is_narrowed.contains(&true);
+        let is_narrowed = self.lock().is_narrowed.iter().any(|it| *it);
         if is_narrowed && let Some((vcenter, machine)) = self.anywhere(uuid).await? {
             let why = format!(
                 "{machine} of {} has the UUID of the node's machine, in a datacenter that the configuration does not name",
@@ -309,7 +309,8 @@ impl Shared {
     /// Searches every vCenter, in all its datacenters, for a machine with this UUID in either byte
     /// order. Returns the first one found.
     async fn anywhere(&self, uuid: MachineId) -> Result<Option<(VcenterIndex, MoRef)>, Lookup<()>> {
-        for (vcenter, client) in self.vcenters.iter().enumerate() {
+        for vcenter in self.vcenters.indexes() {
+            let client = &self.vcenters[vcenter];
             for uuid in [uuid, swap_byte_order(uuid)] {
                 let text = uuid.hyphenated().to_string();
                 let machines = client.find_all_by_uuid(&text).await;
@@ -345,7 +346,7 @@ impl Shared {
         if let Some(found) = self.anywhere(uuid).await? {
             return Ok(found);
         }
-        for vcenter in 0..self.vcenters.len() {
+        for vcenter in self.vcenters.indexes() {
             match self.doubt(vcenter, uuid, since).await {
                 Ok(None) => {}
                 Ok(Some(why)) => return Err(Lookup::Unknown(Unknown::Unavailable(why))),

@@ -29,7 +29,7 @@ use futures::future::BoxFuture;
 use provider_vcenter::{MoRef, Vcenter};
 use tokio::time::Instant;
 
-use super::{Policy, Tuning, proof::census::Censuses, state::VcenterIndex};
+use super::{Policy, Tuning, index::PerVcenter, proof::census::Censuses, state::VcenterIndex};
 use crate::{
     instances::{Instances, Trouble, ZoneWanted, question_queue::QuestionQueue},
     model::{Lookup, MachineId, Metadata, NodeIdentity},
@@ -43,7 +43,7 @@ pub struct VcenterV1 {
 }
 
 struct Shared {
-    vcenters: Vec<Vcenter>,
+    vcenters: PerVcenter<Vcenter>,
     policy: Policy,
     tuning: Tuning,
     /// Value of upstream's `SKIP_NODE_DELETION`. If true, no machine counts as gone, which spares
@@ -67,10 +67,10 @@ struct State {
     /// a reference, after a person has confirmed that the machine is gone.
     absent: BTreeMap<String, Instant>,
     /// For each vCenter: true unless the last search that tried to connect to it failed to do so.
-    is_well: Vec<bool>,
+    is_well: PerVcenter<bool>,
     /// For each vCenter: true if the last search in it may have left out datacenters, and before
     /// the first search.
-    is_narrowed: Vec<bool>,
+    is_narrowed: PerVcenter<bool>,
 }
 
 /// Location of a node's machine.
@@ -91,10 +91,11 @@ impl VcenterV1 {
         skip_deletion: bool,
     ) -> Self {
         let n = vcenters.len();
-        let state =
-            State { is_well: vec![true; n], is_narrowed: vec![true; n], ..State::default() };
+        let all_true = || std::iter::repeat_n(true, n).collect();
+        let state = State { is_well: all_true(), is_narrowed: all_true(), ..State::default() };
         let state = Mutex::new(state);
-        let censuses = Censuses::new(vcenters.len());
+        let censuses = Censuses::new(n);
+        let vcenters = vcenters.into_iter().collect();
         let desk = QuestionQueue::default();
         let shared = Shared { vcenters, policy, tuning, skip_deletion, state, desk, censuses };
         Self { shared: Arc::new(shared) }
@@ -103,7 +104,7 @@ impl VcenterV1 {
     /// Starts the task that answers the node controller's questions, and for each vCenter one task
     /// that reads its inventory for [`Censuses`].
     pub(crate) fn spawn(&self, tasks: &Tasks) {
-        for index in 0..self.shared.vcenters.len() {
+        for index in self.shared.vcenters.indexes() {
             let shared = Arc::clone(&self.shared);
             let span = tracing::info_span!("vcenter", vcenter = %shared.vcenters[index].name(), task = "census");
             tasks.spawn_droppable(span, async move {

@@ -75,7 +75,7 @@ impl Shared {
     /// datacenters have no such machine.
     async fn search(&self, by: By<'_>) -> Result<Option<Found>, Unknown> {
         let mut trouble = None;
-        for index in 0..self.vcenters.len() {
+        for index in self.vcenters.indexes() {
             let mut found = Vec::new();
             let visit = self.visit(index, by, &mut found, &mut trouble).await;
             self.lock().is_well[index] = visit.is_ok();

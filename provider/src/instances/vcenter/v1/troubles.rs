@@ -7,7 +7,7 @@ use super::{Shared, State};
 use crate::{
     instances::{
         Trouble, TroubleKind,
-        vcenter::{proof, troubles::replaced},
+        vcenter::{index::PerVcenter, proof, troubles::replaced},
     },
     model::{NodeIdentity, parse_uuid},
 };
@@ -26,7 +26,7 @@ impl Shared {
 
 /// Returns the trouble of one node, if any.
 fn trouble(
-    vcenters: &[Vcenter],
+    vcenters: &PerVcenter<Vcenter>,
     state: &State,
     node: &NodeIdentity,
 ) -> Option<(TroubleKind, String)> {
