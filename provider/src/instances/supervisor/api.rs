@@ -166,13 +166,13 @@ impl Api {
     async fn list_once(&self, paging: Paging) -> Result<Listing, ApiError> {
         let began_at = Instant::now();
         let (mut machines, mut n_unreadable) = (Vec::new(), 0);
-        let mut token = String::new();
+        let mut token: Option<String> = None;
         loop {
-            let path = match paging {
-                Paging::AllAtOnce => self.path.clone(),
-                Paging::Pages if token.is_empty() => format!("{}?limit={PAGE}", self.path),
-                Paging::Pages => {
-                    format!("{}?limit={PAGE}&continue={}", self.path, encode(&token))
+            let path = match (paging, &token) {
+                (Paging::AllAtOnce, _) => self.path.clone(),
+                (Paging::Pages, None) => format!("{}?limit={PAGE}", self.path),
+                (Paging::Pages, Some(token)) => {
+                    format!("{}?limit={PAGE}&continue={}", self.path, encode(token))
                 }
             };
             let page = match self.cluster.get(&path).await {
@@ -194,11 +194,12 @@ impl Api {
             }
             let text = |key: &str| {
                 let text = page.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
-                text.unwrap_or_default().to_owned()
+                text.filter(|text| !text.is_empty()).map(str::to_owned)
             };
             let next = text("continue");
-            if next.is_empty() {
-                return Ok(Listing::new(began_at, text("resourceVersion"), machines, n_unreadable));
+            if next.is_none() {
+                let version = text("resourceVersion").unwrap_or_default();
+                return Ok(Listing::new(began_at, version, machines, n_unreadable));
             }
             if next == token {
                 return Err(ApiError::Answer { path, what: "the same page of a list again" });

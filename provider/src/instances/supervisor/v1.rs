@@ -147,7 +147,9 @@ impl Shared {
         loop {
             match self.api.list(Paging::AllAtOnce).await {
                 Ok(listing) => {
-                    let found = listing.machines().find(|machine| machine.bios_uuid == uuid);
+                    let found = listing
+                        .machines()
+                        .find(|machine| machine.bios_uuid.as_deref() == Some(uuid.as_str()));
                     return Ok(found.map(|machine| MachineObject::clone(machine)));
                 }
                 Err(err) => {
@@ -159,10 +161,12 @@ impl Shared {
         }
     }
 
-    /// Searches for a machine by provider ID, then by name if the first search finds nothing or
-    /// fails.
-    async fn by_id_or_name(&self, id: &str, name: &str) -> Result<MachineObject, Unknown> {
-        if let Ok(Some(machine)) = self.by_id(id).await {
+    /// Searches for a machine by provider ID, then by name if the node has no provider ID, or if the
+    /// first search finds nothing or fails.
+    async fn by_id_or_name(&self, id: Option<&str>, name: &str) -> Result<MachineObject, Unknown> {
+        if let Some(id) = id
+            && let Ok(Some(machine)) = self.by_id(id).await
+        {
             return Ok(machine);
         }
         let found = self.by_name(name).await.map_err(|err| unavailable(&err))?;
@@ -177,30 +181,31 @@ impl Shared {
         }
         let found = self.by_name(&node.name).await.map_err(|err| unavailable(&err))?;
         let Some(machine) = found else { return Ok(None) };
-        if machine.bios_uuid.is_empty() {
+        let Some(uuid) = &machine.bios_uuid else {
             return Err(Unknown::Incomplete(
                 "the node's VirtualMachine has no BIOS UUID yet".to_owned(),
             ));
-        }
-        Ok(Some(provider_id(&machine.bios_uuid)))
+        };
+        Ok(Some(provider_id(uuid)))
     }
 
     async fn metadata(&self, node: &NodeIdentity, wanted: ZoneWanted) -> Result<Metadata, Unknown> {
         let id = match wanted {
-            ZoneWanted::Yes => self.id_of(node).await?.ok_or(Unknown::NotSeen)?,
-            // The periodic update of addresses uses the provider ID of the node, even an empty one.
-            ZoneWanted::No => node.provider_id.clone().unwrap_or_default(),
+            ZoneWanted::Yes => Some(self.id_of(node).await?.ok_or(Unknown::NotSeen)?),
+            // The periodic update of addresses uses the provider ID of the node, even if it has
+            // none.
+            ZoneWanted::No => node.provider_id.clone(),
         };
-        let machine = self.by_id_or_name(&id, &node.name).await?;
+        let machine = self.by_id_or_name(id.as_deref(), &node.name).await?;
         let addresses = Ok(node_addresses(&machine, self.addresses));
         let zone = match wanted {
-            ZoneWanted::Yes => self.by_id_or_name(&id, &node.name).await?.zone,
+            ZoneWanted::Yes => self.by_id_or_name(id.as_deref(), &node.name).await?.zone,
             ZoneWanted::No => None,
         };
         let zone = Ok(zone.map(|zone| Zone { zone, region: None }));
-        let id = if id.is_empty() { provider_id(&machine.bios_uuid) } else { id };
+        let uuid = machine.bios_uuid.as_deref().unwrap_or_default();
         Ok(Metadata {
-            provider_id: id,
+            provider_id: id.unwrap_or_else(|| provider_id(uuid)),
             reference: None,
             instance_type: None,
             addresses,

@@ -297,14 +297,14 @@ pub(super) fn describe(
     how: Match,
     policy: AddressPolicy,
 ) -> Result<Metadata, Unknown> {
-    let id = match (&node.provider_id, how) {
+    let id = match (&node.provider_id, how, &machine.bios_uuid) {
         // The node has another identity than this machine, and keeps its provider ID.
-        (Some(own), Match::ByNameOnly) => own.clone(),
-        _ if machine.bios_uuid.is_empty() => {
+        (Some(own), Match::ByNameOnly, _) => own.clone(),
+        (_, _, Some(uuid)) => provider_id(uuid),
+        (_, _, None) => {
             let what = format!("VirtualMachine {} has no BIOS UUID yet", machine.name);
             return Err(Unknown::Incomplete(what));
         }
-        _ => provider_id(&machine.bios_uuid),
     };
     let is_odd = |field| machine.unreadable.contains(&field);
     Ok(Metadata {

@@ -26,9 +26,9 @@ fn machine(name: &str, uuid: &str) -> MachineObject {
         name: name.to_owned(),
         uid: format!("vm-{name}"),
         resource_version: "1".to_owned(),
-        bios_uuid: uuid.to_owned(),
+        bios_uuid: Some(uuid.to_owned()).filter(|it| !it.is_empty()),
         power: PowerState::On,
-        primary4: "10.0.0.1".to_owned(),
+        primary4: Some("10.0.0.1".to_owned()),
         zone: Some("zone-a".to_owned()),
         ..MachineObject::default()
     }

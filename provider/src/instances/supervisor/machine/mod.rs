@@ -60,16 +60,16 @@ pub(super) struct MachineObject {
     pub deleting: bool,
     /// The label `topology.kubernetes.io/zone`, when not empty.
     pub zone: Option<String>,
-    /// `status.biosUUID` as written; empty if not set yet.
-    pub bios_uuid: String,
-    /// `spec.biosUUID` as written, in versions that have it; else empty.
-    pub wanted_uuid: String,
+    /// `status.biosUUID` as written; `None` if not set yet.
+    pub bios_uuid: Option<String>,
+    /// `spec.biosUUID` as written; `None` if not set, and in versions without it.
+    pub wanted_uuid: Option<String>,
     /// `status.powerState`.
     pub power: PowerState,
-    /// `status.network.primaryIP4`.
-    pub primary4: String,
-    /// `status.network.primaryIP6`.
-    pub primary6: String,
+    /// `status.network.primaryIP4`, when not empty.
+    pub primary4: Option<String>,
+    /// `status.network.primaryIP6`, when not empty.
+    pub primary6: Option<String>,
     /// Addresses of all interfaces in order, without prefix lengths.
     pub interface_addresses: Vec<String>,
     /// Parts with a value that could not be read. Such a value is missing here, unless the whole
@@ -114,10 +114,10 @@ impl MachineObject {
         };
         let deletion = value.pointer("/metadata/deletionTimestamp");
         let zone = read.label(ZONE_LABEL);
-        let power = match read.text("/status/powerState", Field::Power).as_str() {
-            "PoweredOn" => PowerState::On,
-            "PoweredOff" => PowerState::Off,
-            "Suspended" => PowerState::Suspended,
+        let power = match read.text("/status/powerState", Field::Power).as_deref() {
+            Some("PoweredOn") => PowerState::On,
+            Some("PoweredOff") => PowerState::Off,
+            Some("Suspended") => PowerState::Suspended,
             // The provider does not act on a state that it does not support.
             _ => PowerState::Unknown,
         };
@@ -127,7 +127,7 @@ impl MachineObject {
             resource_version: meta("resourceVersion"),
             created: meta("creationTimestamp").parse().ok(),
             deleting: deletion.is_some_and(|at| !at.is_null()),
-            zone: Some(zone).filter(|zone| !zone.is_empty()),
+            zone,
             bios_uuid: read.text("/status/biosUUID", Field::Uuid),
             wanted_uuid: read.text("/spec/biosUUID", Field::Uuid),
             power,
@@ -140,7 +140,7 @@ impl MachineObject {
 
     /// Returns the normalized `status.biosUUID`; `None` if the machine has none (yet).
     pub(super) fn uuid_key(&self) -> Option<String> {
-        Some(uuid_key(&self.bios_uuid)).filter(|key| !key.is_empty())
+        self.bios_uuid.as_deref().map(uuid_key).filter(|key| !key.is_empty())
     }
 
     /// Replaces the fields of all unreadable parts by their values from `before`, if that is the
@@ -191,39 +191,39 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a text; empty if the value is missing, null or unreadable.
-    fn text(&mut self, pointer: &str, field: Field) -> String {
+    /// Reads a text; `None` if the value is missing, null, empty or unreadable.
+    fn text(&mut self, pointer: &str, field: Field) -> Option<String> {
         let value = self.value;
         let mut parents = pointer.match_indices('/').map(|(at, _)| &pointer[..at]).skip(1);
         if parents.any(|parent| !is_object_or_nothing(value.pointer(parent))) {
             self.unreadable.insert(field);
-            return String::new();
+            return None;
         }
         match value.pointer(pointer) {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(text)) => text.clone(),
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text.clone()).filter(|text| !text.is_empty()),
             Some(_) => {
                 self.unreadable.insert(field);
-                String::new()
+                None
             }
         }
     }
 
-    /// Reads a label; empty if it is missing, null or unreadable.
-    fn label(&mut self, key: &str) -> String {
+    /// Reads a label; `None` if it is missing, null, empty or unreadable.
+    fn label(&mut self, key: &str) -> Option<String> {
         match self.value.pointer("/metadata/labels") {
-            None | Some(Value::Null) => String::new(),
+            None | Some(Value::Null) => None,
             Some(Value::Object(labels)) => match labels.get(key) {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(value)) => value.clone(),
+                None | Some(Value::Null) => None,
+                Some(Value::String(value)) => Some(value.clone()).filter(|it| !it.is_empty()),
                 Some(_) => {
                     self.unreadable.insert(Field::Labels);
-                    String::new()
+                    None
                 }
             },
             Some(_) => {
                 self.unreadable.insert(Field::Labels);
-                String::new()
+                None
             }
         }
     }

@@ -46,11 +46,11 @@ fn a_machine_reads_the_same_from_all_three_api_versions() {
         created: Some("2026-01-02T03:04:05Z".parse().unwrap()),
         deleting: false,
         zone: Some("zone-a".to_owned()),
-        bios_uuid: "4215F0de-1b2c-4d3e-9f00-0a0b0c0d0e0f".to_owned(),
-        wanted_uuid: String::new(),
+        bios_uuid: Some("4215F0de-1b2c-4d3e-9f00-0a0b0c0d0e0f".to_owned()),
+        wanted_uuid: None,
         power: PowerState::On,
-        primary4: "10.244.0.34".to_owned(),
-        primary6: "2001:db8:10::34".to_owned(),
+        primary4: Some("10.244.0.34".to_owned()),
+        primary6: Some("2001:db8:10::34".to_owned()),
         interface_addresses: ["10.244.0.34", "fe80::250:56ff:fe00:1022", "10.1.0.1", "10.2.0.1"]
             .map(str::to_owned)
             .to_vec(),
@@ -61,7 +61,7 @@ fn a_machine_reads_the_same_from_all_three_api_versions() {
     }
     let mut newer = object("v1alpha6");
     newer["spec"]["biosUUID"] = "abc".into();
-    assert_eq!(MachineObject::from_json(&newer).unwrap().wanted_uuid, "abc");
+    assert_eq!(MachineObject::from_json(&newer).unwrap().wanted_uuid.as_deref(), Some("abc"));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_machine_without_a_network_has_no_addresses() {
         value["status"]["network"] = network;
         let machine = MachineObject::from_json(&value).unwrap();
         let addresses = (machine.primary4, machine.primary6, machine.interface_addresses);
-        assert_eq!(addresses, (String::new(), String::new(), Vec::new()));
+        assert_eq!(addresses, (None, None, Vec::new()));
         assert!(machine.unreadable.is_empty());
     }
 }
@@ -171,7 +171,7 @@ fn an_unreadable_field_makes_no_other_field_unreadable() {
 #[test]
 fn uuids_are_compared_without_case_and_blanks() {
     let machine =
-        MachineObject { bios_uuid: " 4215F0DE-1b2c ".to_owned(), ..MachineObject::default() };
+        MachineObject { bios_uuid: Some(" 4215F0DE-1b2c ".to_owned()), ..MachineObject::default() };
     assert_eq!(machine.uuid_key().as_deref(), Some("4215f0de-1b2c"));
     assert_eq!(MachineObject::default().uuid_key(), None);
     let dashed = "4215f0de-aabb-ccdd-eeff-001122334455";

@@ -97,7 +97,8 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
         return Verdict::NeedsList { after };
     };
     let namesake = listing.by_name(&claim.node.name);
-    let exact = |key: &str| listing.machines().any(|machine| machine.bios_uuid == key);
+    let exact =
+        |key: &str| listing.machines().any(|machine| machine.bios_uuid.as_deref() == Some(key));
     match &identity {
         Identity::Uuid(key) if mutant!(claim.active, UuidCaseMatters) && !exact(key) => {}
         Identity::Name if matches_no_machine(claim.active, claim.node) => {}
@@ -122,7 +123,8 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
 /// True if the object has a UUID neither in its status nor in its `spec`, so that it may be any
 /// machine.
 fn lacks_uuid(machine: &MachineObject) -> bool {
-    machine.uuid_key().is_none() && machine.wanted_uuid.trim().is_empty()
+    let is_wanted = machine.wanted_uuid.as_deref().is_some_and(|it| !it.trim().is_empty());
+    machine.uuid_key().is_none() && !is_wanted
 }
 
 /// Returns the reason for an unknown answer because of an object without a UUID.

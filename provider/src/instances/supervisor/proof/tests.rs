@@ -22,9 +22,9 @@ fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
 fn machines(texts: &[&str]) -> Vec<MachineObject> {
     let machine = |text: &&str| {
         let mut parts = text.split('/').map(str::to_owned);
-        let mut next = || parts.next().unwrap_or_default();
+        let mut next = || parts.next().filter(|it| !it.is_empty());
         MachineObject {
-            name: next(),
+            name: next().unwrap_or_default(),
             bios_uuid: next(),
             wanted_uuid: next(),
             ..MachineObject::default()

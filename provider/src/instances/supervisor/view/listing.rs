@@ -33,8 +33,8 @@ impl Listing {
         let mut uuids = BTreeSet::new();
         let mut n_unreadable = n_unreadable;
         for machine in &machines {
-            let keys = [uuid_key(&machine.bios_uuid), uuid_key(&machine.wanted_uuid)];
-            uuids.extend(keys.into_iter().filter(|key| !key.is_empty()));
+            let known = [&machine.bios_uuid, &machine.wanted_uuid].into_iter().flatten();
+            uuids.extend(known.map(|uuid| uuid_key(uuid)).filter(|key| !key.is_empty()));
             n_unreadable += usize::from(machine.unreadable.contains(&Field::Uuid));
         }
         let machines = machines.into_iter().map(|it| (it.name.clone(), Arc::new(it))).collect();

@@ -302,7 +302,8 @@ impl View {
         let names = self.by_uuid.get(key)?;
         let entries = names.iter().filter_map(|name| self.machines.get(name));
         let exact = mutant!(self.active, UuidCaseMatters);
-        let entries = entries.filter(|entry| !exact || entry.machine.bios_uuid == key);
+        let entries =
+            entries.filter(|entry| !exact || entry.machine.bios_uuid.as_deref() == Some(key));
         entries.min_by_key(|entry| {
             let MachineObject { name, deleting, created, .. } = &*entry.machine;
             (name != node_name, *deleting, created.is_none(), *created, name.clone())

@@ -8,7 +8,7 @@ fn machine(text: &str) -> MachineObject {
     MachineObject {
         name: name.to_owned(),
         uid: name.to_owned(),
-        bios_uuid: uuid.to_owned(),
+        bios_uuid: Some(uuid.to_owned()).filter(|it| !it.is_empty()),
         resource_version: version.to_owned(),
         ..MachineObject::default()
     }
@@ -22,7 +22,7 @@ fn listing(version: &str, machines: &[&str]) -> Listing {
 fn listed(view: &View) -> Vec<String> {
     let text = |entry: &Entry| {
         let MachineObject { name, bios_uuid, resource_version, .. } = &*entry.machine;
-        format!("{name}/{bios_uuid}@{resource_version}")
+        format!("{name}/{}@{resource_version}", bios_uuid.as_deref().unwrap_or_default())
     };
     view.machines.values().map(text).collect()
 }
@@ -43,7 +43,7 @@ async fn machines_are_found_by_name_and_by_uuid_of_any_case() {
     assert_eq!(view.by_uuid("aa-1", "x").unwrap().machine.name, "a");
     assert_eq!(view.by_uuid("AA-1 ", "x").unwrap().machine.name, "a");
     assert!(view.by_uuid("", "b").is_none());
-    assert_eq!(view.by_name("b").unwrap().machine.bios_uuid, "");
+    assert_eq!(view.by_name("b").unwrap().machine.bios_uuid, None);
     assert_eq!((view.len(), view.n_duplicates()), (2, 0));
 }
 
@@ -140,7 +140,7 @@ async fn changes_list_the_names_and_uuids_of_changed_machines() {
     assert_eq!(names(&changes), ["b"]);
     assert_eq!(changes.uuids, BTreeSet::from(["v".to_owned()]));
     let mut addressed = machine("a/u@4");
-    addressed.primary4 = "10.0.0.1".to_owned();
+    addressed.primary4 = Some("10.0.0.1".to_owned());
     assert_eq!(names(&view.apply(addressed.clone(), now)), ["a"]);
     let mut off = MachineObject { resource_version: "5".to_owned(), ..addressed };
     off.power = super::super::machine::PowerState::Off;

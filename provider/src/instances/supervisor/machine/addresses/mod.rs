@@ -57,7 +57,7 @@ pub(in crate::instances::supervisor) fn node_addresses(
     policy: AddressPolicy,
 ) -> Vec<Address> {
     let MachineObject { primary4, primary6, interface_addresses, .. } = machine;
-    if primary4.is_empty() && primary6.is_empty() && interface_addresses.is_empty() {
+    if primary4.is_none() && primary6.is_none() && interface_addresses.is_empty() {
         return Vec::new();
     }
     let mut chosen: Vec<&str> = Vec::new();
@@ -68,7 +68,7 @@ pub(in crate::instances::supervisor) fn node_addresses(
             Family::V4 => primary4,
             Family::V6 => primary6,
         };
-        if !primary.is_empty() {
+        if let Some(primary) = primary {
             chosen.push(primary);
             seen.extend(parse(primary));
         }
