@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    machine::{MachineObject, MissingName},
+    machine::{MachineName, MachineObject, MissingName},
     view::listing::Listing,
 };
 use crate::{
@@ -131,16 +131,16 @@ impl Api {
     ///
     /// A 404 that is not about this object is an error, because a server that does not serve the
     /// resource also answers 404.
-    pub(super) async fn get(&self, name: &str) -> Result<Option<MachineObject>, ApiError> {
-        let path = format!("{}/{}", self.path, encode(name));
+    pub(super) async fn get(&self, name: &MachineName) -> Result<Option<MachineObject>, ApiError> {
+        let path = format!("{}/{}", self.path, encode(name.as_str()));
         match self.cluster.get(&path).await {
             Ok(value) => match MachineObject::from_json(&value) {
-                Ok(machine) if machine.name == name => Ok(Some(machine)),
+                Ok(machine) if machine.name == *name => Ok(Some(machine)),
                 Ok(_) | Err(MissingName) => {
                     Err(ApiError::Answer { path, what: "something that is not this machine" })
                 }
             },
-            Err(err) if err.says_gone(name) => Ok(None),
+            Err(err) if err.says_gone(name.as_str()) => Ok(None),
             Err(err) if mutant!(self.active, CollectionNotFoundIsGone) && err.is_not_found() => {
                 Ok(None)
             }

@@ -11,6 +11,7 @@ use super::{
     answers::{self, Answer, Match},
     api::Api,
     follow::{self, AT_ONCE},
+    machine::MachineName,
     proof::{self, NEVER_MATCHED, Verdict},
     shared::Shared,
     view::freshness::{Mode, WINDOW},
@@ -190,7 +191,7 @@ impl SupervisorInstances {
                     }
                 }
                 Verdict::NeedsGet { .. } => {
-                    let machine = self.shared.lock().machine_of(node).to_owned();
+                    let machine = MachineName::from(self.shared.lock().machine_of(node));
                     self.shared.read(&node.name, &machine).await;
                 }
                 Verdict::Present => {
@@ -229,12 +230,12 @@ impl SupervisorInstances {
             let machine = state.machine_of(node);
             // If lists are forbidden, the proof was itself a read by name.
             if let Some(reading) = state.reads.get(&node.name)
-                && reading.machine == machine
+                && reading.machine.as_str() == machine
                 && reading.began_at.elapsed() <= JUST_NOW
             {
                 return proof::objection(node, reading, &state.view);
             }
-            machine.to_owned()
+            MachineName::from(machine)
         };
         self.shared.read(&node.name, &machine).await;
         let state = self.shared.lock();

@@ -16,6 +16,7 @@ use super::{
     Tuning,
     answers::{ReadByName, ReadResult},
     api::{Api, ApiError, Meaning, Paging},
+    machine::MachineName,
     state::State,
     view::{
         Changes,
@@ -290,7 +291,7 @@ impl Shared {
 
     /// Reads one machine by name for a node, and stores the result unless the node was deleted
     /// meanwhile.
-    pub(super) async fn read(&self, node: &str, machine: &str) {
+    pub(super) async fn read(&self, node: &str, machine: &MachineName) {
         let began_at = Instant::now();
         let why = self.lock().freshness.state(began_at);
         let answer = self.api.get(machine).await;
@@ -316,13 +317,13 @@ impl Shared {
                 ReadResult::NotFound
             }
             Err(err) => {
-                tracing::info!(machine, error = %Chain(&err), "reading the VirtualMachine failed; its state is unknown");
+                tracing::info!(machine = machine.as_str(), error = %Chain(&err), "reading the VirtualMachine failed; its state is unknown");
                 ReadResult::Failed(unavailable(&err))
             }
         };
         let mut state = self.lock();
         if state.nodes.contains_key(node) {
-            let machine = machine.to_owned();
+            let machine = machine.clone();
             let reading = ReadByName { machine, began_at, ended_at: Instant::now(), read };
             state.reads.insert(node.to_owned(), reading);
         }

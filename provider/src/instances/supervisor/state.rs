@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{
     answers::{Question, ReadByName, ReadResult, find_strict},
     machine::{
-        byte_orders,
+        MachineName, UuidKey,
         identity::{Identity, identity},
     },
     proof::Claim,
@@ -37,7 +37,7 @@ pub(super) struct TrackedNode {
     /// True if the view has ever had the node's machine.
     pub matched: bool,
     /// Last name under which the view had the node's machine. It may differ from the node's name.
-    pub machine: Option<String>,
+    pub machine: Option<MachineName>,
     /// True if the backend has already logged that the machine with the node's name has another
     /// UUID, or none.
     pub mismatch_logged: bool,
@@ -73,7 +73,7 @@ pub(super) struct State {
     pub sync_deadline: Instant,
     pub nodes: BTreeMap<String, TrackedNode>,
     /// Names of nodes by the UUID in their provider ID, in both byte orders.
-    nodes_by_uuid: BTreeMap<String, BTreeSet<String>>,
+    nodes_by_uuid: BTreeMap<UuidKey, BTreeSet<String>>,
     /// True if any node was matched to a machine since the start.
     pub any_matched: bool,
     /// True if a proof was impossible while no node had been matched to a machine.
@@ -92,7 +92,7 @@ pub(super) struct State {
     /// arrived in time.
     pub waiting: BTreeSet<String>,
     /// Names of machines to read, by name of the node.
-    pub wanted_reads: BTreeMap<String, String>,
+    pub wanted_reads: BTreeMap<String, MachineName>,
     /// Nodes that wait for a list.
     pub wanted_lists: BTreeSet<String>,
     /// Time until which the provider makes no new list, because the server has asked for a pause.
@@ -150,7 +150,7 @@ impl State {
         // provider ID.
         self.forgotten.recall(&node.uid);
         if let Ok(Identity::Uuid(key)) = identity(node) {
-            for key in byte_orders(&key) {
+            for key in key.byte_orders() {
                 self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
             }
         }
@@ -171,7 +171,7 @@ impl State {
         let Some(known) = self.nodes.remove(name) else { return };
         self.forgotten.note(known.identity.uid.clone(), Instant::now());
         if let Ok(Identity::Uuid(key)) = identity(&known.identity) {
-            for key in byte_orders(&key) {
+            for key in key.byte_orders() {
                 let Some(names) = self.nodes_by_uuid.get_mut(&key) else { continue };
                 names.remove(name);
                 if names.is_empty() {
@@ -189,8 +189,10 @@ impl State {
     /// nodes are matched to a machine.
     pub(super) fn concerned(&mut self, changes: &Changes) -> BTreeSet<String> {
         let by_uuid = changes.uuids.iter().filter_map(|key| self.nodes_by_uuid.get(key)).flatten();
-        let by_name = changes.names.iter().filter(|name| self.nodes.contains_key(*name));
-        let names: BTreeSet<String> = by_uuid.chain(by_name).cloned().collect();
+        let by_name = changes.names.iter().map(MachineName::as_str);
+        let by_name = by_name.filter_map(|name| self.nodes.get_key_value(name));
+        let names: BTreeSet<String> =
+            by_uuid.chain(by_name.map(|(name, _)| name)).cloned().collect();
         for name in &names {
             self.note_match(name);
         }
@@ -215,10 +217,10 @@ impl State {
     pub(super) fn machine_of<'a>(&'a self, node: &'a NodeIdentity) -> &'a str {
         let it = identity(node).ok();
         if let Some(entry) = it.and_then(|it| find_strict(&self.view, &it, node)) {
-            return &entry.machine.name;
+            return entry.machine.name.as_str();
         }
         let tracked = self.nodes.get(&node.name).filter(|it| it.identity.uid == node.uid);
-        tracked.and_then(|it| it.machine.as_deref()).unwrap_or(&node.name)
+        tracked.and_then(|it| it.machine.as_ref()).map_or(&node.name, MachineName::as_str)
     }
 
     /// Builds a question about a node, with the state that answers it.
@@ -250,7 +252,7 @@ impl State {
             node,
             machine: self.machine_of(node),
             after,
-            changed_at: self.view.changed_at(&node.name, uuid.as_deref()),
+            changed_at: self.view.changed_at(&node.name, uuid.as_ref()),
             matched: tracked.is_some_and(|tracked| tracked.matched),
             any_matched: self.any_matched,
             now,
@@ -277,13 +279,15 @@ impl State {
             if self.freshness.mode() == Mode::Get {
                 let reading = self.reads.get(&node.name).filter(|it| is_young(it.began_at));
                 let machine = self.machine_of(node);
-                return reading
-                    .is_some_and(|it| it.machine == machine && it.read == ReadResult::NotFound);
+                return reading.is_some_and(|it| {
+                    it.machine.as_str() == machine && it.read == ReadResult::NotFound
+                });
             }
             let Some(entry) = find_strict(&self.view, &it, node) else { return true };
             // True if the list began after the view last saw the machine, and does not have it.
             evidence.is_some_and(|listing| {
-                entry.seen_at < listing.began_at && listing.by_name(&entry.machine.name).is_none()
+                entry.seen_at < listing.began_at
+                    && listing.by_name(entry.machine.name.as_str()).is_none()
             })
         };
         let n_missing = self.nodes.values().filter(is_missing).count();

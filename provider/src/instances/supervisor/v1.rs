@@ -22,7 +22,7 @@ use super::{
     Tuning,
     api::{Api, ApiError, Paging},
     machine::{
-        MachineObject, PowerState,
+        MachineName, MachineObject, PowerState,
         addresses::{AddressPolicy, node_addresses},
         identity::provider_id,
     },
@@ -123,9 +123,10 @@ impl Shared {
 
     /// Reads a machine by name, with retries; `None` if no machine has that name.
     async fn by_name(&self, name: &str) -> Result<Option<MachineObject>, ApiError> {
+        let name = MachineName::from(name);
         let mut n_failed = 0;
         loop {
-            match self.api.get(name).await {
+            match self.api.get(&name).await {
                 Ok(found) => return Ok(found),
                 Err(err) => {
                     if !self.may_try_again(&mut n_failed, &err).await {

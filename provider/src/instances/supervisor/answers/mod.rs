@@ -15,11 +15,9 @@ use tokio::time::Instant;
 
 use super::{
     machine::{
-        Field, MachineObject, PowerState,
+        Field, MachineName, MachineObject, PowerState, UuidKey,
         addresses::{AddressPolicy, node_addresses},
-        byte_orders,
         identity::{Identity, identity, provider_id},
-        uuid_key,
     },
     proof::matches_no_machine,
     view::{
@@ -43,7 +41,7 @@ pub(super) enum Answer<T> {
     /// passed.
     NeedsSync,
     /// The caller must read the machine of this name, then ask again.
-    NeedsGet(String),
+    NeedsGet(MachineName),
     /// The caller must make a new list, then ask again.
     NeedsList,
     /// The machine was not found. Only a proof shows whether it is gone.
@@ -65,7 +63,7 @@ pub(super) enum ReadResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReadByName {
     /// Name of the machine that was read. It may differ from the node's name.
-    pub machine: String,
+    pub machine: MachineName,
     /// Start of the read. A proof is as old as the start of its evidence.
     pub began_at: Instant,
     /// End of the read. The age of an answer counts from the end, so that a slow read is not
@@ -197,7 +195,7 @@ pub(super) fn metadata(
         },
         None => match asked.recent_read(&asked.node.name) {
             None if asked.freshness.state(asked.now) != ViewState::Poll => {
-                Answer::NeedsGet(asked.node.name.clone())
+                Answer::NeedsGet(MachineName::from(asked.node.name.as_str()))
             }
             Some(ReadResult::Failed(why)) => Answer::Unknown(why.clone()),
             _ => Answer::Unknown(Unknown::NotSeen),
@@ -213,7 +211,7 @@ impl Question<'_> {
         let Self { freshness, now, .. } = *self;
         if freshness.is_current(purpose, now) {
             let doubted = entry.filter(|entry| entry.must_be_read(now))?;
-            return match self.recent_read(&doubted.machine.name) {
+            return match self.recent_read(doubted.machine.name.as_str()) {
                 None => Some(Answer::NeedsGet(doubted.machine.name.clone())),
                 Some(ReadResult::Failed(why)) => Some(Answer::Unknown(why.clone())),
                 Some(ReadResult::Seen | ReadResult::NotFound) => None,
@@ -233,13 +231,13 @@ impl Question<'_> {
         if state == ViewState::Poll {
             return Some(Answer::NeedsList);
         }
-        let machine = entry.map_or(self.machine, |entry| &entry.machine.name);
+        let machine = entry.map_or(self.machine, |entry| entry.machine.name.as_str());
         match self.recent_read(machine) {
             // The read found another machine of that name, or none. Only a list shows whether the
             // node's machine exists under another name.
             Some(ReadResult::Seen | ReadResult::NotFound) => Some(Answer::NeedsProof),
             Some(ReadResult::Failed(why)) => Some(Answer::Unknown(why.clone())),
-            None => Some(Answer::NeedsGet(machine.to_owned())),
+            None => Some(Answer::NeedsGet(MachineName::from(machine))),
         }
     }
 
@@ -256,12 +254,12 @@ impl Question<'_> {
             return None;
         }
         let (entry, _) = found?;
-        let reported = uuid_key(self.node.system_uuid.as_deref()?);
+        let reported = UuidKey::of(self.node.system_uuid.as_deref()?)?;
         let has = entry.machine.uuid_key()?;
-        if reported.is_empty() || byte_orders(&has).any(|key| key == reported) {
+        if has.byte_orders().any(|key| key == reported) {
             return None;
         }
-        match self.recent_read(&entry.machine.name) {
+        match self.recent_read(entry.machine.name.as_str()) {
             None => Some(Answer::NeedsGet(entry.machine.name.clone())),
             Some(ReadResult::Failed(why)) => Some(Answer::Unknown(why.clone())),
             Some(ReadResult::Seen | ReadResult::NotFound) => None,
@@ -271,7 +269,7 @@ impl Question<'_> {
     /// Returns the result of the last read, if it was of this machine and ended within the last
     /// [`WINDOW`].
     fn recent_read(&self, machine: &str) -> Option<&ReadResult> {
-        let reading = self.read.filter(|it| it.machine == machine)?;
+        let reading = self.read.filter(|it| it.machine.as_str() == machine)?;
         let age = self.now.saturating_duration_since(reading.ended_at);
         (age <= WINDOW).then_some(&reading.read)
     }
@@ -279,7 +277,7 @@ impl Question<'_> {
     /// True if a read that ended within the last [`WINDOW`] shows the entry, however long the read
     /// took.
     fn was_just_read(&self, entry: &Entry) -> bool {
-        self.recent_read(&entry.machine.name) == Some(&ReadResult::Seen)
+        self.recent_read(entry.machine.name.as_str()) == Some(&ReadResult::Seen)
             && self.read.is_some_and(|reading| entry.seen_at >= reading.began_at)
     }
 }

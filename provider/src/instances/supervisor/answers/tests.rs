@@ -23,7 +23,7 @@ fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
 
 fn machine(name: &str, uuid: &str) -> MachineObject {
     MachineObject {
-        name: name.to_owned(),
+        name: name.into(),
         uid: format!("vm-{name}"),
         resource_version: "1".to_owned(),
         bios_uuid: Some(uuid.to_owned()).filter(|it| !it.is_empty()),
@@ -66,7 +66,7 @@ impl Stage {
     }
 
     fn read(mut self, machine: &str, read: ReadResult) -> Self {
-        let machine = machine.to_owned();
+        let machine = machine.into();
         self.read = Some(ReadByName { machine, began_at: self.now, ended_at: self.now, read });
         self
     }
@@ -114,8 +114,8 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
         ("fresh, there", fresh(), &n, Found(())),
         ("fresh, there by name", fresh(), &named, Found(())),
         ("fresh, not there", fresh(), &gone, NeedsProof),
-        ("stale, there", silent(), &n, NeedsGet("n".to_owned())),
-        ("stale, not there", silent(), &gone, NeedsGet("gone".to_owned())),
+        ("stale, there", silent(), &n, NeedsGet("n".into())),
+        ("stale, not there", silent(), &gone, NeedsGet("gone".into())),
         (
             "stale, read and not there",
             silent().read("gone", ReadResult::NotFound),
@@ -133,7 +133,7 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
             "stale, read long ago",
             silent().read("gone", ReadResult::NotFound).later(187),
             &gone,
-            NeedsGet("gone".to_owned()),
+            NeedsGet("gone".into()),
         ),
         ("broken", fresh().later(9).fold(failed()), &n, Answer::Unknown(unavailable())),
         ("just seen, and broken", fresh().later(5).fold(failed()), &n, Found(())),
@@ -141,7 +141,7 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
         ("polled just now, not there", poll().later(5), &gone, NeedsProof),
         ("polled a while ago, there", poll().later(6), &n, NeedsList),
         ("polled a while ago, not there", poll().later(6), &gone, NeedsList),
-        ("get mode", fresh().later(6).fold(ViewEvent::ListForbidden), &n, NeedsGet("n".to_owned())),
+        ("get mode", fresh().later(6).fold(ViewEvent::ListForbidden), &n, NeedsGet("n".into())),
         (
             "get mode, not there",
             fresh().later(6).fold(ViewEvent::ListForbidden).read("gone", ReadResult::NotFound),
@@ -164,14 +164,14 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
     let late = syncing.later(60);
     assert_eq!(late.exists(&n), Answer::Unknown(unavailable()));
     let late = late.fold(ViewEvent::WatchOpened);
-    assert_eq!(late.exists(&n), NeedsGet("n".to_owned()));
+    assert_eq!(late.exists(&n), NeedsGet("n".into()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_with_another_name_than_its_node_is_read_by_its_own_name() {
     let stage = Stage::new(Mode::Watch).later(181);
     let renamed = node("other", Some("vsphere://AA"));
-    assert_eq!(stage.exists(&renamed), Answer::NeedsGet("n".to_owned()));
+    assert_eq!(stage.exists(&renamed), Answer::NeedsGet("n".into()));
     assert_eq!(Stage::new(Mode::Watch).exists(&renamed), Answer::Found(()));
 }
 
@@ -180,9 +180,9 @@ async fn a_machine_that_was_last_seen_under_another_name_is_read_under_that_name
     let moved = node("other", Some("vsphere://bb"));
     let stage = Stage::new(Mode::Watch).later(6).fold(ViewEvent::ListForbidden);
     let answer = |stage: &Stage| exists(Question { machine: "m", ..stage.question(&moved) });
-    assert_eq!(answer(&stage), Answer::NeedsGet("m".to_owned()));
+    assert_eq!(answer(&stage), Answer::NeedsGet("m".into()));
     let stage = stage.read("other", ReadResult::NotFound);
-    assert_eq!(answer(&stage), Answer::NeedsGet("m".to_owned()), "a read of another machine");
+    assert_eq!(answer(&stage), Answer::NeedsGet("m".into()), "a read of another machine");
     let stage = stage.read("m", ReadResult::NotFound);
     assert_eq!(answer(&stage), Answer::NeedsProof);
 }
@@ -245,7 +245,7 @@ async fn a_node_gets_the_same_metadata_as_in_v1_mode() {
 async fn a_missing_machine_is_read_once_and_then_not_seen() {
     let gone = node("gone", None);
     let not_seen = Answer::Unknown(Unknown::NotSeen);
-    let read = Answer::NeedsGet("gone".to_owned());
+    let read = Answer::NeedsGet("gone".into());
     for (name, stage, wanted, want) in [
         ("fresh", Stage::new(Mode::Watch), ZoneWanted::Yes, &read),
         ("stale", Stage::new(Mode::Watch).later(181), ZoneWanted::No, &read),
@@ -297,7 +297,7 @@ async fn an_unreadable_field_makes_that_part_of_the_metadata_unknown() {
 async fn a_read_refreshes_a_stale_entry() {
     let mut stage = Stage::new(Mode::Watch).later(200);
     let n = node("n", Some("vsphere://aa"));
-    assert_eq!(stage.exists(&n), Answer::NeedsGet("n".to_owned()));
+    assert_eq!(stage.exists(&n), Answer::NeedsGet("n".into()));
     stage.view.apply_read(&Arc::new(machine("n", "AA")), stage.now);
     let stage = stage.read("n", ReadResult::Seen);
     assert_eq!(stage.exists(&n), Answer::Found(()));
@@ -312,13 +312,13 @@ async fn a_machine_in_doubt_is_read_once_a_minute() {
     let d = node("d", Some("vsphere://dd"));
     assert_eq!(stage.exists(&d), Answer::Found(()), "just read");
     let stage = stage.later(61);
-    assert_eq!(stage.exists(&d), Answer::NeedsGet("d".to_owned()));
+    assert_eq!(stage.exists(&d), Answer::NeedsGet("d".into()));
     assert_eq!(stage.exists(&node("n", Some("vsphere://aa"))), Answer::Found(()), "in the list");
     let stage = stage.read("d", ReadResult::Failed(unavailable()));
     assert_eq!(stage.exists(&d), Answer::Unknown(unavailable()));
     let stage = stage.read("d", ReadResult::Seen);
     assert_eq!(stage.exists(&d), Answer::Found(()));
     let mut stage = stage.read("d", ReadResult::NotFound);
-    stage.view.not_found("d", stage.now);
+    stage.view.not_found(&"d".into(), stage.now);
     assert_eq!(stage.exists(&d), Answer::NeedsProof);
 }

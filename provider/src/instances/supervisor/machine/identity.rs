@@ -1,6 +1,6 @@
 //! Determines how the backend finds the machine of a node in the namespace.
 
-use super::uuid_key;
+use super::UuidKey;
 use crate::model::{NodeIdentity, Unknown};
 
 const SCHEME: &str = "vsphere://";
@@ -8,8 +8,8 @@ const SCHEME: &str = "vsphere://";
 /// Search key for the machine of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::instances::supervisor) enum Identity {
-    /// The machine with this UUID, in the form of [`uuid_key`].
-    Uuid(String),
+    /// The machine with this UUID.
+    Uuid(UuidKey),
     /// The machine with the node's name. The node has no provider ID yet, or one without a UUID, as
     /// an old defect wrote it.
     Name,
@@ -26,17 +26,19 @@ pub(in crate::instances::supervisor) fn identity(node: &NodeIdentity) -> Result<
     let Some(uuid) = provider_id.strip_prefix(SCHEME) else {
         return Err(Unknown::NotOurs(format!("foreign provider ID {provider_id:?}")));
     };
-    let key = uuid_key(uuid);
-    Ok(if key.is_empty() { Identity::Name } else { Identity::Uuid(key) })
+    Ok(UuidKey::of(uuid).map_or(Identity::Name, Identity::Uuid))
 }
 
 /// True if a provider ID has the inventory path or the name of a machine in place of a UUID, as old
 /// in-tree providers wrote it: a text with a character that no UUID has, or the node's name. `key`
-/// is the part after the scheme, in the form of [`uuid_key`]. No machine has such a UUID, so no
+/// is the part after the scheme. No machine has such a UUID, so no
 /// list proves that the machine is gone.
-pub(in crate::instances::supervisor) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
+pub(in crate::instances::supervisor) fn is_path_or_name(
+    key: &UuidKey,
+    node: &NodeIdentity,
+) -> bool {
     let is_of_uuid = |c: char| c.is_ascii_hexdigit() || c == '-';
-    !key.chars().all(is_of_uuid) || key == uuid_key(&node.name)
+    !key.as_str().chars().all(is_of_uuid) || Some(key) == UuidKey::of(&node.name).as_ref()
 }
 
 /// Returns the provider ID of a machine. It keeps the UUID as the Supervisor writes it, because
@@ -51,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_provider_id_decides_whether_uuid_or_name_identifies_a_node() {
-        let uuid = |text: &str| Some(Identity::Uuid(text.to_owned()));
+        let uuid = |text: &str| UuidKey::of(text).map(Identity::Uuid);
         for (provider_id, want) in [
             (None, Some(Identity::Name)),
             (Some("vsphere://"), Some(Identity::Name)),

@@ -7,13 +7,14 @@
 
 pub(super) mod addresses;
 pub(super) mod identity;
+mod names;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::model::{parse_uuid, swap_byte_order};
+pub(super) use self::names::{MachineName, UuidKey};
 
 /// Label whose value is the machine's zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
@@ -49,7 +50,7 @@ pub(super) enum Field {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MachineObject {
     /// `metadata.name`; usually also the name of the node.
-    pub name: String,
+    pub name: MachineName,
     /// `metadata.uid`.
     pub uid: String,
     /// `metadata.resourceVersion`.
@@ -82,20 +83,6 @@ pub(super) struct MachineObject {
 #[error("a VirtualMachine without a name")]
 pub(super) struct MissingName;
 
-/// Normalizes a UUID for comparison: trimmed, in lower case, with dashes. A text that is not a UUID
-/// gets no dashes. Upstream normalizes only the UUID that it searches for, and adds no dashes.
-pub(super) fn uuid_key(text: &str) -> String {
-    parse_uuid(text)
-        .map_or_else(|| text.trim().to_lowercase(), |uuid| uuid.hyphenated().to_string())
-}
-
-/// Returns the UUID of a key in both byte orders: as it is, and swapped. A key that is not a UUID
-/// has only one.
-pub(super) fn byte_orders(key: &str) -> impl Iterator<Item = String> + use<> {
-    let swapped = parse_uuid(key).map(|uuid| swap_byte_order(uuid).hyphenated().to_string());
-    std::iter::once(key.to_owned()).chain(swapped)
-}
-
 impl MachineObject {
     /// Reads an object.
     ///
@@ -122,7 +109,7 @@ impl MachineObject {
             _ => PowerState::Unknown,
         };
         Ok(Self {
-            name: name.to_owned(),
+            name: MachineName::from(name),
             uid: meta("uid"),
             resource_version: meta("resourceVersion"),
             created: meta("creationTimestamp").parse().ok(),
@@ -139,8 +126,8 @@ impl MachineObject {
     }
 
     /// Returns the normalized `status.biosUUID`; `None` if the machine has none (yet).
-    pub(super) fn uuid_key(&self) -> Option<String> {
-        self.bios_uuid.as_deref().map(uuid_key).filter(|key| !key.is_empty())
+    pub(super) fn uuid_key(&self) -> Option<UuidKey> {
+        self.bios_uuid.as_deref().and_then(UuidKey::of)
     }
 
     /// Replaces the fields of all unreadable parts by their values from `before`, if that is the

@@ -40,7 +40,7 @@ fn object(version: &str) -> Value {
 #[test]
 fn a_machine_reads_the_same_from_all_three_api_versions() {
     let want = MachineObject {
-        name: "tkc1-md-0-abcde".to_owned(),
+        name: "tkc1-md-0-abcde".into(),
         uid: "u1".to_owned(),
         resource_version: "81234".to_owned(),
         created: Some("2026-01-02T03:04:05Z".parse().unwrap()),
@@ -81,7 +81,7 @@ fn missing_fields_of_a_machine_are_read_as_empty() {
         ),
     ] {
         let machine = MachineObject::from_json(&value).unwrap();
-        let want = MachineObject { name: "n".to_owned(), ..MachineObject::default() };
+        let want = MachineObject { name: "n".into(), ..MachineObject::default() };
         assert_eq!(machine, want, "{name}");
         assert_eq!(machine.uuid_key(), None, "{name}");
     }
@@ -172,11 +172,13 @@ fn an_unreadable_field_makes_no_other_field_unreadable() {
 fn uuids_are_compared_without_case_and_blanks() {
     let machine =
         MachineObject { bios_uuid: Some(" 4215F0DE-1b2c ".to_owned()), ..MachineObject::default() };
-    assert_eq!(machine.uuid_key().as_deref(), Some("4215f0de-1b2c"));
+    assert_eq!(machine.uuid_key().as_ref().map(UuidKey::as_str), Some("4215f0de-1b2c"));
     assert_eq!(MachineObject::default().uuid_key(), None);
     let dashed = "4215f0de-aabb-ccdd-eeff-001122334455";
-    assert_eq!(uuid_key("4215F0DEAABBCCDDEEFF001122334455"), dashed);
-    let orders: Vec<String> = byte_orders(dashed).collect();
-    assert_eq!(orders, [dashed, "def01542-bbaa-ddcc-eeff-001122334455"]);
-    assert_eq!(byte_orders("e0001").collect::<Vec<_>>(), ["e0001"]);
+    let key = |text| UuidKey::of(text).unwrap();
+    assert_eq!(key("4215F0DEAABBCCDDEEFF001122334455"), key(dashed));
+    assert_eq!(key(dashed).as_str(), dashed);
+    let orders: Vec<UuidKey> = key(dashed).byte_orders().collect();
+    assert_eq!(orders, [key(dashed), key("def01542-bbaa-ddcc-eeff-001122334455")]);
+    assert_eq!(key("e0001").byte_orders().collect::<Vec<_>>(), [key("e0001")]);
 }

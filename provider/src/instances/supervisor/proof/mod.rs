@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{
     answers::{ReadByName, ReadResult, find_strict},
     machine::{
-        MachineObject,
+        MachineObject, UuidKey,
         identity::{Identity, identity, is_path_or_name},
     },
     view::{EVIDENCE_AGE, View, listing::Listing},
@@ -66,7 +66,7 @@ impl Claim<'_> {
         if let Identity::Uuid(key) = &identity
             && is_path_or_name(key, self.node)
         {
-            let why = format!("the provider ID names {key:?} instead of a UUID");
+            let why = format!("the provider ID names {:?} instead of a UUID", key.as_str());
             return Err(Unknown::NotOurs(why));
         }
         if self.any_matched || mutant!(self.active, NeverMatchedSkipped) {
@@ -97,8 +97,9 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
         return Verdict::NeedsList { after };
     };
     let namesake = listing.by_name(&claim.node.name);
-    let exact =
-        |key: &str| listing.machines().any(|machine| machine.bios_uuid.as_deref() == Some(key));
+    let exact = |key: &UuidKey| {
+        listing.machines().any(|machine| machine.bios_uuid.as_deref() == Some(key.as_str()))
+    };
     match &identity {
         Identity::Uuid(key) if mutant!(claim.active, UuidCaseMatters) && !exact(key) => {}
         Identity::Name if matches_no_machine(claim.active, claim.node) => {}
@@ -149,7 +150,8 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&ReadByName>) -> Verdi
         Err(why) => return Verdict::Unknown(why),
     };
     let after = claim.earliest();
-    let is_about_it = |it: &&ReadByName| it.machine == claim.machine && it.began_at >= after;
+    let is_about_it =
+        |it: &&ReadByName| it.machine.as_str() == claim.machine && it.began_at >= after;
     let Some(ReadByName { began_at, read, .. }) = evidence.filter(is_about_it) else {
         return Verdict::NeedsGet { after };
     };
@@ -180,7 +182,7 @@ pub(super) fn objection(node: &NodeIdentity, reading: &ReadByName, view: &View) 
                 Ok(identity) => find_strict(view, &identity, node).is_some(),
                 Err(why) => return Some(why),
             };
-            match view.by_name(&reading.machine).map(|entry| &*entry.machine) {
+            match view.by_name(reading.machine.as_str()).map(|entry| &*entry.machine) {
                 // Another machine has the name now.
                 Some(other) if !is_its && !lacks_uuid(other) => None,
                 Some(machine) if !is_its => Some(lacks_uuid_reason(machine)),

@@ -24,7 +24,7 @@ fn machines(texts: &[&str]) -> Vec<MachineObject> {
         let mut parts = text.split('/').map(str::to_owned);
         let mut next = || parts.next().filter(|it| !it.is_empty());
         MachineObject {
-            name: next().unwrap_or_default(),
+            name: next().unwrap_or_default().as_str().into(),
             bios_uuid: next(),
             wanted_uuid: next(),
             ..MachineObject::default()
@@ -35,7 +35,7 @@ fn machines(texts: &[&str]) -> Vec<MachineObject> {
 
 /// A read of the machine `n` that began and ended at this time.
 fn reading(at: Instant, read: ReadResult) -> ReadByName {
-    ReadByName { machine: "n".to_owned(), began_at: at, ended_at: at, read }
+    ReadByName { machine: "n".into(), began_at: at, ended_at: at, read }
 }
 
 /// A claim made 100 s after `start`, whose evidence may be up to 5 s old.

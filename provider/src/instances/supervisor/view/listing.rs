@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::instances::supervisor::machine::{Field, MachineObject, byte_orders, uuid_key};
+use crate::instances::supervisor::machine::{Field, MachineName, MachineObject, UuidKey};
 
 /// Machines of one complete list, indexed by name and UUID.
 #[derive(Clone, Debug)]
@@ -16,9 +16,9 @@ pub(in crate::instances::supervisor) struct Listing {
     pub began_at: Instant,
     /// Resource version of the collection, the same on all pages of the list.
     pub version: String,
-    machines: BTreeMap<String, Arc<MachineObject>>,
+    machines: BTreeMap<MachineName, Arc<MachineObject>>,
     /// UUIDs that the machines have or are specified to get.
-    uuids: BTreeSet<String>,
+    uuids: BTreeSet<UuidKey>,
     n_unreadable: usize,
 }
 
@@ -34,7 +34,7 @@ impl Listing {
         let mut n_unreadable = n_unreadable;
         for machine in &machines {
             let known = [&machine.bios_uuid, &machine.wanted_uuid].into_iter().flatten();
-            uuids.extend(known.map(|uuid| uuid_key(uuid)).filter(|key| !key.is_empty()));
+            uuids.extend(known.filter_map(|uuid| UuidKey::of(uuid)));
             n_unreadable += usize::from(machine.unreadable.contains(&Field::Uuid));
         }
         let machines = machines.into_iter().map(|it| (it.name.clone(), Arc::new(it))).collect();
@@ -56,8 +56,8 @@ impl Listing {
 
     /// True if a machine has this UUID in either byte order, or if the `spec` of a machine demands
     /// it.
-    pub(in crate::instances::supervisor) fn has_uuid(&self, key: &str) -> bool {
-        byte_orders(key).any(|key| self.uuids.contains(&key))
+    pub(in crate::instances::supervisor) fn has_uuid(&self, key: &UuidKey) -> bool {
+        key.byte_orders().any(|key| self.uuids.contains(&key))
     }
 
     /// Returns the number of objects without a readable name or with an unreadable UUID. An object

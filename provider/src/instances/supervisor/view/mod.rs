@@ -15,7 +15,7 @@ use std::{
 use tokio::time::Instant;
 
 use self::listing::Listing;
-use super::machine::{MachineObject, byte_orders, uuid_key};
+use super::machine::{MachineName, MachineObject, UuidKey};
 use crate::mutant::{Active, mutant};
 
 /// Minimum time for which the view remembers a change of a machine. No proof uses evidence that is
@@ -47,9 +47,9 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     /// Names of the machines.
-    pub names: BTreeSet<String>,
+    pub names: BTreeSet<MachineName>,
     /// UUIDs that these machines have, or had before the change.
-    pub uuids: BTreeSet<String>,
+    pub uuids: BTreeSet<UuidKey>,
 }
 
 impl Changes {
@@ -67,9 +67,9 @@ impl Changes {
 /// Machines of the namespace, by name and by UUID.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
-    machines: BTreeMap<String, Entry>,
+    machines: BTreeMap<MachineName, Entry>,
     /// Names of the machines with each UUID.
-    by_uuid: BTreeMap<String, BTreeSet<String>>,
+    by_uuid: BTreeMap<UuidKey, BTreeSet<MachineName>>,
     /// Resource version up to which the view has applied all changes.
     version: String,
     /// For each name and UUID: time at which a machine with it last appeared, disappeared or became
@@ -80,8 +80,8 @@ pub(super) struct View {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    Name(String),
-    Uuid(String),
+    Name(MachineName),
+    Uuid(UuidKey),
 }
 
 /// True if version `a` is a lower number than version `b`. False if either is not a number.
@@ -102,13 +102,13 @@ impl View {
             return None;
         }
         let mut changes = Changes::default();
-        let gone: Vec<String> = self
+        let gone: Vec<MachineName> = self
             .machines
             .iter()
             .filter(|(name, entry)| {
                 // The machine may be newer than the list, if a read has shown it.
                 let is_newer = is_before(&listing.version, &entry.machine.resource_version);
-                listing.by_name(name).is_none() && !is_newer
+                listing.by_name(name.as_str()).is_none() && !is_newer
             })
             .map(|(name, _)| name.clone())
             .collect();
@@ -158,7 +158,7 @@ impl View {
             is_number(&machine.resource_version)
         } else {
             // A machine that the watch has reported as deleted meanwhile must stay deleted.
-            let changed_at = self.changed_at(&machine.name, machine.uuid_key().as_deref());
+            let changed_at = self.changed_at(machine.name.as_str(), machine.uuid_key().as_ref());
             changed_at.is_none_or(|changed_at| changed_at < begun_at)
         };
         if !is_news {
@@ -199,7 +199,7 @@ impl View {
 
     /// Removes a machine in doubt, because a read that began at `begun_at` did not find it, unless
     /// a later read has shown it.
-    pub(super) fn not_found(&mut self, name: &str, begun_at: Instant) {
+    pub(super) fn not_found(&mut self, name: &MachineName, begun_at: Instant) {
         let known = self.machines.get(name);
         if known.is_some_and(|entry| entry.in_doubt && entry.seen_at <= begun_at) {
             self.remove_entry(name, begun_at);
@@ -260,7 +260,7 @@ impl View {
     }
 
     /// Removes a machine that disappeared at this time.
-    fn remove_entry(&mut self, name: &str, at: Instant) {
+    fn remove_entry(&mut self, name: &MachineName, at: Instant) {
         if let Some(entry) = self.machines.remove(name) {
             self.unindex(&entry.machine, at);
         }
@@ -294,28 +294,28 @@ impl View {
     /// Returns the machine with this UUID, else the one with the UUID in the other byte order. Of
     /// several machines (a restored copy has the UUID of its original), returns the one with the
     /// node's name, else the oldest that is not being deleted, else the oldest.
-    pub(super) fn by_uuid(&self, key: &str, node_name: &str) -> Option<&Entry> {
-        byte_orders(&uuid_key(key)).find_map(|key| self.by_key(&key, node_name))
+    pub(super) fn by_uuid(&self, key: &UuidKey, node_name: &str) -> Option<&Entry> {
+        key.byte_orders().find_map(|key| self.by_key(&key, node_name))
     }
 
-    fn by_key(&self, key: &str, node_name: &str) -> Option<&Entry> {
+    fn by_key(&self, key: &UuidKey, node_name: &str) -> Option<&Entry> {
         let names = self.by_uuid.get(key)?;
         let entries = names.iter().filter_map(|name| self.machines.get(name));
         let exact = mutant!(self.active, UuidCaseMatters);
-        let entries =
-            entries.filter(|entry| !exact || entry.machine.bios_uuid.as_deref() == Some(key));
+        let entries = entries
+            .filter(|entry| !exact || entry.machine.bios_uuid.as_deref() == Some(key.as_str()));
         entries.min_by_key(|entry| {
             let MachineObject { name, deleting, created, .. } = &*entry.machine;
-            (name != node_name, *deleting, created.is_none(), *created, name.clone())
+            (name.as_str() != node_name, *deleting, created.is_none(), *created, name.clone())
         })
     }
 
     /// Returns the time at which a machine of this name or UUID last appeared, disappeared or
     /// became another one; `None` if the view remembers no such change. Each list that replaces the
     /// view drops changes that are older than [`EVIDENCE_AGE`].
-    pub(super) fn changed_at(&self, name: &str, uuid: Option<&str>) -> Option<Instant> {
-        let name = self.touched.get(&Key::Name(name.to_owned()));
-        let keys = uuid.into_iter().flat_map(byte_orders);
+    pub(super) fn changed_at(&self, name: &str, uuid: Option<&UuidKey>) -> Option<Instant> {
+        let name = self.touched.get(&Key::Name(MachineName::from(name)));
+        let keys = uuid.into_iter().flat_map(UuidKey::byte_orders);
         let uuid = keys.filter_map(|key| self.touched.get(&Key::Uuid(key))).max();
         name.max(uuid).copied()
     }

@@ -6,12 +6,16 @@ fn machine(text: &str) -> MachineObject {
     let (name, rest) = text.split_once('/').unwrap();
     let (uuid, version) = rest.split_once('@').unwrap();
     MachineObject {
-        name: name.to_owned(),
+        name: name.into(),
         uid: name.to_owned(),
         bios_uuid: Some(uuid.to_owned()).filter(|it| !it.is_empty()),
         resource_version: version.to_owned(),
         ..MachineObject::default()
     }
+}
+
+fn key(text: &str) -> UuidKey {
+    UuidKey::of(text).unwrap()
 }
 
 fn listing(version: &str, machines: &[&str]) -> Listing {
@@ -34,15 +38,15 @@ fn view(version: &str, machines: &[&str]) -> View {
 }
 
 fn names(changes: &Changes) -> Vec<&str> {
-    changes.names.iter().map(String::as_str).collect()
+    changes.names.iter().map(MachineName::as_str).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn machines_are_found_by_name_and_by_uuid_of_any_case() {
     let view = view("9", &["a/AA-1@1", "b/@2"]);
-    assert_eq!(view.by_uuid("aa-1", "x").unwrap().machine.name, "a");
-    assert_eq!(view.by_uuid("AA-1 ", "x").unwrap().machine.name, "a");
-    assert!(view.by_uuid("", "b").is_none());
+    assert_eq!(view.by_uuid(&key("aa-1"), "x").unwrap().machine.name.as_str(), "a");
+    assert_eq!(view.by_uuid(&key("AA-1 "), "x").unwrap().machine.name.as_str(), "a");
+    assert_eq!(UuidKey::of(" "), None);
     assert_eq!(view.by_name("b").unwrap().machine.bios_uuid, None);
     assert_eq!((view.len(), view.n_duplicates()), (2, 0));
 }
@@ -64,14 +68,18 @@ async fn among_machines_with_one_uuid_the_namesake_of_the_node_is_preferred() {
     view.replace(&listing, Instant::now()).unwrap();
     assert_eq!(view.n_duplicates(), 1);
     for (node, want) in [("a", "a"), ("b", "b"), ("d", "d"), ("x", "c")] {
-        assert_eq!(view.by_uuid("u", node).unwrap().machine.name, want, "node {node}");
+        assert_eq!(
+            view.by_uuid(&key("u"), node).unwrap().machine.name.as_str(),
+            want,
+            "node {node}"
+        );
     }
     view.remove(&machine("c/u@10"), Instant::now());
-    assert_eq!(view.by_uuid("u", "x").unwrap().machine.name, "b");
+    assert_eq!(view.by_uuid(&key("u"), "x").unwrap().machine.name.as_str(), "b");
     view.remove(&machine("b/u@11"), Instant::now());
-    assert_eq!(view.by_uuid("u", "x").unwrap().machine.name, "d");
+    assert_eq!(view.by_uuid(&key("u"), "x").unwrap().machine.name.as_str(), "d");
     view.remove(&machine("d/u@12"), Instant::now());
-    assert_eq!(view.by_uuid("u", "x").unwrap().machine.name, "a");
+    assert_eq!(view.by_uuid(&key("u"), "x").unwrap().machine.name.as_str(), "a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,8 +95,8 @@ async fn an_event_older_than_the_view_is_ignored() {
         view.apply(machine(event), now);
         assert_eq!(listed(&view), [want], "{name}");
     }
-    assert!(view.by_uuid("u", "a").is_none(), "the index follows");
-    assert!(view.by_uuid("w", "a").is_some());
+    assert!(view.by_uuid(&key("u"), "a").is_none(), "the index follows");
+    assert!(view.by_uuid(&key("w"), "a").is_some());
     // The machine was deleted, and another one of that name was created before the event of the
     // deletion arrived.
     let mut other = machine("a/w@9");
@@ -133,12 +141,12 @@ async fn changes_list_the_names_and_uuids_of_changed_machines() {
     let mut view = View::default();
     let changes = view.replace(&listing("1", &["a/u@1", "b/@1"]), now).unwrap();
     assert_eq!(names(&changes), ["a", "b"]);
-    assert_eq!(changes.uuids, BTreeSet::from(["u".to_owned()]));
+    assert_eq!(changes.uuids, BTreeSet::from([key("u")]));
     let changes = view.replace(&listing("2", &["a/u@1", "b/@2"]), now).unwrap();
     assert_eq!(changes, Changes::default(), "only a version");
     let changes = view.apply(machine("b/V@3"), now);
     assert_eq!(names(&changes), ["b"]);
-    assert_eq!(changes.uuids, BTreeSet::from(["v".to_owned()]));
+    assert_eq!(changes.uuids, BTreeSet::from([key("v")]));
     let mut addressed = machine("a/u@4");
     addressed.primary4 = Some("10.0.0.1".to_owned());
     assert_eq!(names(&view.apply(addressed.clone(), now)), ["a"]);
@@ -150,7 +158,7 @@ async fn changes_list_the_names_and_uuids_of_changed_machines() {
     assert_eq!(names(&view.apply(off, now)), ["a"]);
     // A machine that gets another UUID concerns the nodes of both UUIDs.
     let changes = view.apply(machine("b/w@7"), now);
-    assert_eq!(changes.uuids, BTreeSet::from(["v".to_owned(), "w".to_owned()]));
+    assert_eq!(changes.uuids, BTreeSet::from([key("v"), key("w")]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +168,7 @@ async fn an_unreadable_field_keeps_its_earlier_value() {
     let mut odd = machine("a/@2");
     odd.unreadable.insert(Field::Uuid);
     view.apply(odd, now);
-    let entry = view.by_uuid("u", "a").unwrap();
+    let entry = view.by_uuid(&key("u"), "a").unwrap();
     assert_eq!(entry.machine.unreadable, BTreeSet::from([Field::Uuid]));
     assert_eq!(entry.machine.resource_version, "2");
 }
@@ -169,21 +177,21 @@ async fn an_unreadable_field_keeps_its_earlier_value() {
 async fn the_view_remembers_when_a_machine_came_or_went() {
     let start = Instant::now();
     let mut view = view("1", &["a/u@1"]);
-    assert_eq!(view.changed_at("a", Some("u")), Some(start));
-    assert_eq!(view.changed_at("x", Some("y")), None);
+    assert_eq!(view.changed_at("a", Some(&key("u"))), Some(start));
+    assert_eq!(view.changed_at("x", Some(&key("y"))), None);
     tokio::time::advance(Duration::from_secs(10)).await;
     let later = Instant::now();
     view.apply(machine("a/u@2"), later);
-    assert_eq!(view.changed_at("a", Some("u")), Some(start), "still the same machine");
+    assert_eq!(view.changed_at("a", Some(&key("u"))), Some(start), "still the same machine");
     view.remove(&machine("a/u@3"), later);
-    assert_eq!(view.changed_at("x", Some("u")), Some(later));
+    assert_eq!(view.changed_at("x", Some(&key("u"))), Some(later));
     assert_eq!(view.changed_at("a", None), Some(later));
     // If a list shows that a machine is gone, the time of the change is the start of the list.
     view.apply(machine("b/v@4"), later);
     let listing = listing("5", &[]);
     tokio::time::advance(Duration::from_secs(10)).await;
     view.replace(&listing, Instant::now()).unwrap();
-    assert_eq!(view.changed_at("b", Some("v")), Some(listing.began_at));
+    assert_eq!(view.changed_at("b", Some(&key("v"))), Some(listing.began_at));
     tokio::time::advance(EVIDENCE_AGE).await;
     view.replace(&self::listing("6", &[]), Instant::now()).unwrap();
     assert!(view.touched.is_empty());
@@ -202,16 +210,16 @@ async fn a_read_that_contradicts_the_view_is_repeated_and_then_believed() {
     view.apply_read(&Arc::new(machine("a/u@2")), later(3));
     assert!(!doubted(&view, later(3)), "shown again");
     assert!(doubted(&view, later(5)), "still only reads show it");
-    view.not_found("a", later(2));
+    view.not_found(&"a".into(), later(2));
     assert_eq!(view.len(), 1, "this read began before the one that showed it");
-    view.not_found("a", later(5));
-    assert_eq!((view.len(), view.changed_at("a", Some("u"))), (0, Some(later(5))));
+    view.not_found(&"a".into(), later(5));
+    assert_eq!((view.len(), view.changed_at("a", Some(&key("u")))), (0, Some(later(5))));
 
     view.apply_read(&Arc::new(machine("b/v@2")), start);
     view.apply(machine("b/v@11"), start);
     assert!(!view.by_name("b").unwrap().in_doubt, "the watch shows it too");
     view.apply_read(&Arc::new(machine("c/w@12")), start);
     assert!(!view.by_name("c").unwrap().in_doubt, "it may have come after the list");
-    view.not_found("c", later(9));
+    view.not_found(&"c".into(), later(9));
     assert_eq!(listed(&view), ["b/v@11", "c/w@12"], "c is not in doubt");
 }

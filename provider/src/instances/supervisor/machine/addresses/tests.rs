@@ -2,7 +2,7 @@ use super::*;
 
 fn machine(primary4: &str, primary6: &str, rest: &[&str]) -> MachineObject {
     MachineObject {
-        name: "n".to_owned(),
+        name: "n".into(),
         primary4: Some(primary4.to_owned()).filter(|it| !it.is_empty()),
         primary6: Some(primary6.to_owned()).filter(|it| !it.is_empty()),
         interface_addresses: rest.iter().map(|it| (*it).to_owned()).collect(),
