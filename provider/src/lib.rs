@@ -90,7 +90,7 @@ pub use instances::{
 };
 pub use model::{
     Address, AddressKind, AddressOrder, Clock, Family, Lookup, MACHINE_ANNOTATION,
-    MACHINE_GONE_ANNOTATION, MachineId, MachineReference, Metadata, Node, NodeIdentity,
+    MACHINE_GONE_ANNOTATION, MachineId, MachineReference, Metadata, Node, NodeIdentity, NodeUid,
     ParseProviderIdError, ParseReferenceError, ProviderId, SteppedTime, Taint, TimeSource, Unknown,
     ViewState, Zone, swap_byte_order,
 };

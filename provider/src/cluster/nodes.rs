@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::Node;
+use crate::model::{Node, NodeUid};
 
 /// A shared copy of all nodes, in order of name; the Go framework calls it "the cache".
 #[derive(Debug)]
@@ -76,9 +76,9 @@ impl NodeStore {
     }
 
     /// Removes the node of this name and UID. Returns true if the store had that node.
-    pub(crate) fn remove(&self, name: &str, uid: &str) -> bool {
+    pub(crate) fn remove(&self, name: &str, uid: &NodeUid) -> bool {
         let mut nodes = self.lock();
-        let is_it = nodes.get(name).is_some_and(|node| node.uid == uid);
+        let is_it = nodes.get(name).is_some_and(|node| node.uid == *uid);
         if is_it {
             nodes.remove(name);
         }

@@ -191,7 +191,7 @@ mod tests {
     fn node(name: &str) -> NodeIdentity {
         NodeIdentity {
             name: name.to_owned(),
-            uid: format!("uid-{name}"),
+            uid: format!("uid-{name}").into(),
             provider_id: None,
             system_uuid: None,
             reference: None,

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::MachineReference;
@@ -53,6 +54,35 @@ pub fn swap_byte_order(uuid: Uuid) -> Uuid {
     Uuid::from_bytes_le(uuid.into_bytes())
 }
 
+/// `metadata.uid` of a Node. A Node with the same name and another UID is another Node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct NodeUid(String);
+
+impl NodeUid {
+    /// Returns the UID as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for NodeUid {
+    fn from(uid: String) -> Self {
+        Self(uid)
+    }
+}
+
+impl From<&str> for NodeUid {
+    fn from(uid: &str) -> Self {
+        Self(uid.to_owned())
+    }
+}
+
+impl fmt::Display for NodeUid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The fields of a Node that identify its machine, and the Node's two annotations about that
 /// machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +90,7 @@ pub struct NodeIdentity {
     /// Name of the Node object.
     pub name: String,
     /// UID of the Node object: a Node with the same name and another UID is another node.
-    pub uid: String,
+    pub uid: NodeUid,
     /// `spec.providerID`, when set.
     pub provider_id: Option<String>,
     /// `status.nodeInfo.systemUUID`, when set.

@@ -9,7 +9,9 @@ mod view_state;
 
 pub use clock::{Clock, SteppedTime, TimeSource};
 pub(crate) use identity::parse_uuid;
-pub use identity::{MachineId, NodeIdentity, ParseProviderIdError, ProviderId, swap_byte_order};
+pub use identity::{
+    MachineId, NodeIdentity, NodeUid, ParseProviderIdError, ProviderId, swap_byte_order,
+};
 pub use lookup::{AddressOrder, Lookup, Metadata, Unknown, Zone};
 pub use node::{Address, AddressKind, Family, Node, Taint};
 pub use reference::{

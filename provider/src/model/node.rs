@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, NodeIdentity};
+use super::{MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, NodeIdentity, NodeUid};
 
 /// Kind of a node address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +94,7 @@ pub struct Node {
     /// `metadata.name`.
     pub name: String,
     /// `metadata.uid`.
-    pub uid: String,
+    pub uid: NodeUid,
     /// `metadata.resourceVersion`.
     pub resource_version: String,
     /// `metadata.creationTimestamp`; `None` if it is absent or cannot be parsed.
@@ -136,7 +136,7 @@ impl Node {
         let confirmed = annotations.remove(MACHINE_GONE_ANNOTATION);
         Ok(Self {
             name: raw.metadata.name,
-            uid: raw.metadata.uid,
+            uid: NodeUid::from(raw.metadata.uid),
             resource_version: raw.metadata.resource_version,
             created: raw.metadata.creation_timestamp.and_then(|t| t.parse().ok()),
             deleting: raw.metadata.deletion_timestamp.is_some(),

@@ -54,7 +54,7 @@ impl Subject {
             kind: "Node",
             namespace: None,
             name: node.name.clone(),
-            uid: node.uid.clone(),
+            uid: node.uid.to_string(),
         }
     }
 

@@ -8,11 +8,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::model::Node;
+use crate::model::{Node, NodeUid};
 
 /// The instant at which this process first saw each node, by UID.
 #[derive(Debug, Default)]
-pub(super) struct Ages(BTreeMap<String, Instant>);
+pub(super) struct Ages(BTreeMap<NodeUid, Instant>);
 
 impl Ages {
     /// Notes that exactly these nodes exist now, and forgets all others.

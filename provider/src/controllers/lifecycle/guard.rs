@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::model::Node;
+use crate::model::{Node, NodeUid};
 
 /// Minimum time between the first proof of a held node and the second one, which releases it.
 pub(super) const HOLD_DURATION: Duration = Duration::from_secs(30);
@@ -27,8 +27,8 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// UID.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    pub(super) held: BTreeMap<String, Instant>,
-    refused: BTreeMap<String, Refusal>,
+    pub(super) held: BTreeMap<NodeUid, Instant>,
+    refused: BTreeMap<NodeUid, Refusal>,
 }
 
 /// Number of refused deletions of one node, and the end of the wait before the next attempt.
@@ -40,7 +40,7 @@ struct Refusal {
 
 impl Guard {
     /// Returns the earliest instant of a proof that counts for this node.
-    pub(super) fn proof_after(&self, uid: &str, now: Instant) -> Instant {
+    pub(super) fn proof_after(&self, uid: &NodeUid, now: Instant) -> Instant {
         let ordinary = now.checked_sub(PROOF_AGE).unwrap_or(now);
         match self.held.get(uid) {
             Some(since) if now >= *since + HOLD_DURATION => (*since + HOLD_DURATION).max(ordinary),
@@ -52,7 +52,13 @@ impl Guard {
     /// to delete Nodes must not make proofs all day: after the third failure in a row the wait is
     /// twice `period`, and each further failure doubles it, up to 60 s. The wait is at least
     /// `asked`, the pause that the server requested (at most 60 s).
-    pub(super) fn refused(&mut self, uid: &str, now: Instant, period: Duration, asked: Duration) {
+    pub(super) fn refused(
+        &mut self,
+        uid: &NodeUid,
+        now: Instant,
+        period: Duration,
+        asked: Duration,
+    ) {
         let times = self.refused.get(uid).map_or(1, |refused| refused.times.saturating_add(1));
         let doublings = times.saturating_sub(FREE_RETRIES).min(16);
         let wait = match doublings {
@@ -60,19 +66,19 @@ impl Guard {
             _ => period.saturating_mul(1 << doublings).min(MAX_WAIT),
         };
         let wait = wait.max(asked.min(MAX_WAIT));
-        self.refused.insert(uid.to_owned(), Refusal { times, until: now + wait });
+        self.refused.insert(uid.clone(), Refusal { times, until: now + wait });
     }
 
     /// True if the controller may try to delete this node now.
-    pub(super) fn may_try(&self, uid: &str, now: Instant) -> bool {
+    pub(super) fn may_try(&self, uid: &NodeUid, now: Instant) -> bool {
         self.refused.get(uid).is_none_or(|refused| refused.until <= now)
     }
 
     /// Forgets all nodes except those in `gone`, whose machines are still gone.
     pub(super) fn retain(&mut self, gone: &[(&Arc<Node>, Instant)]) {
-        let uids: BTreeSet<&str> = gone.iter().map(|(node, _)| node.uid.as_str()).collect();
-        self.held.retain(|uid, _| uids.contains(uid.as_str()));
-        self.refused.retain(|uid, _| uids.contains(uid.as_str()));
+        let uids: BTreeSet<&NodeUid> = gone.iter().map(|(node, _)| &node.uid).collect();
+        self.held.retain(|uid, _| uids.contains(uid));
+        self.refused.retain(|uid, _| uids.contains(uid));
     }
 
     /// Number of nodes that the guard holds now.
@@ -91,14 +97,17 @@ mod tests {
         let now = Instant::now();
         let mut waits = Vec::new();
         for _ in 0..7 {
-            guard.refused("a", now, period, Duration::ZERO);
-            let is_over = |wait: &u64| guard.may_try("a", now + Duration::from_secs(*wait));
+            guard.refused(&"a".into(), now, period, Duration::ZERO);
+            let is_over = |wait: &u64| guard.may_try(&"a".into(), now + Duration::from_secs(*wait));
             waits.extend((0..=60).find(is_over));
         }
         assert_eq!(waits, [0, 0, 10, 20, 40, 60, 60]);
-        guard.refused("b", now, period, Duration::from_secs(7));
-        assert!(!guard.may_try("b", now + Duration::from_secs(6)), "the server requested 7 s");
-        assert!(guard.may_try("b", now + Duration::from_secs(7)));
-        assert!(guard.may_try("c", now));
+        guard.refused(&"b".into(), now, period, Duration::from_secs(7));
+        assert!(
+            !guard.may_try(&"b".into(), now + Duration::from_secs(6)),
+            "the server requested 7 s"
+        );
+        assert!(guard.may_try(&"b".into(), now + Duration::from_secs(7)));
+        assert!(guard.may_try(&"c".into(), now));
     }
 }

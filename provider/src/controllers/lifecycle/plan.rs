@@ -255,7 +255,7 @@ mod tests {
             let judged = [JudgedNode { node: node("n", false), judgement: gone }];
             if !plan(&judged, 0, &mut guard, now, Active::default()).is_empty() {
                 tried.push((now - start).as_secs());
-                guard.refused("n", now, period, Duration::ZERO);
+                guard.refused(&"n".into(), now, period, Duration::ZERO);
             }
         }
         assert_eq!(tried, [0, 5, 10, 20, 40, 80, 140, 200, 260]);
@@ -263,7 +263,7 @@ mod tests {
         let there = not_ready(Lookup::Found(()), Some(Lookup::Found(false)));
         let judged = [JudgedNode { node: node("n", false), judgement: there }];
         plan(&judged, 0, &mut guard, start, Active::default());
-        assert!(guard.may_try("n", start));
+        assert!(guard.may_try(&"n".into(), start));
     }
 
     #[cfg(feature = "mutants")]
@@ -305,7 +305,7 @@ mod tests {
         tokio::time::advance(HOLD_DURATION).await;
         let now = Instant::now();
         assert!(plan(&judged(3, 20, first), 0, &mut guard, now, Active::default()).is_empty());
-        assert_eq!(guard.proof_after("n00", now), now);
+        assert_eq!(guard.proof_after(&"n00".into(), now), now);
         // A second proof releases them, a tenth per round.
         let steps = plan(&judged(3, 20, now), 0, &mut guard, now, Active::default());
         assert_eq!(names(&steps), ["delete n00", "delete n01"]);

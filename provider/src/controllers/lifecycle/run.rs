@@ -22,7 +22,7 @@ use crate::{
     cluster::{Cluster, ClusterError, Events, NodeStore, PatchKind, Severity},
     controllers::taints::{is_shutdown, shutdown_taint, taints_json},
     instances::Instances,
-    model::{Lookup, Node, Unknown},
+    model::{Lookup, Node, NodeUid, Unknown},
     mutant::{Active, mutant},
     tasks::Tasks,
     telemetry::Telemetry,
@@ -373,7 +373,7 @@ impl LifecycleController {
 }
 
 /// Logs the nodes that stay only because deletion is switched off, once per node while this lasts.
-fn log_kept_nodes(steps: &[Step], spared: &mut BTreeSet<String>) {
+fn log_kept_nodes(steps: &[Step], spared: &mut BTreeSet<NodeUid>) {
     let mut now = BTreeSet::new();
     for step in steps {
         let Step::Delete { node, .. } = step else { continue };
@@ -387,7 +387,7 @@ fn log_kept_nodes(steps: &[Step], spared: &mut BTreeSet<String>) {
 
 /// Logs each node that is not ready and whose machine is unknown, and logs it again only after the
 /// reason has changed.
-fn log_unknown_machines(judged: &[JudgedNode], told: &mut BTreeMap<String, String>) {
+fn log_unknown_machines(judged: &[JudgedNode], told: &mut BTreeMap<NodeUid, String>) {
     let mut now = BTreeMap::new();
     for JudgedNode { node, judgement } in judged {
         let NodeState::NotReady { exists: Lookup::Unknown(why), .. } = judgement else { continue };

@@ -20,7 +20,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::plan;
 use crate::{
     cluster::{Cluster, NodeStore, PatchKind},
-    model::{MachineReference, Node},
+    model::{MachineReference, Node, NodeUid},
 };
 
 /// Maximum limit of the pause before the recorder tries failed writes again. The pause may be up to
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 const PACE: Duration = Duration::from_millis(100);
 
 /// UID of a node, and the reference of its machine.
-type NodeReference = (String, MachineReference);
+type NodeReference = (NodeUid, MachineReference);
 
 /// References that the recorder has yet to write, by name of the node.
 #[derive(Default)]

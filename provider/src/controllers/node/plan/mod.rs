@@ -156,7 +156,7 @@ fn metadata_json(
     reference: Option<&MachineReference>,
 ) -> Value {
     let mut metadata = Map::new();
-    metadata.insert("uid".to_owned(), Value::String(node.uid.clone()));
+    metadata.insert("uid".to_owned(), Value::String(node.uid.to_string()));
     metadata.insert("resourceVersion".to_owned(), Value::String(node.resource_version.clone()));
     if !labels.is_empty() {
         metadata.insert("labels".to_owned(), json!(labels));

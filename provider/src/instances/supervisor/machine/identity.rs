@@ -67,7 +67,7 @@ mod tests {
         ] {
             let node = NodeIdentity {
                 name: "n".to_owned(),
-                uid: "u".to_owned(),
+                uid: "u".into(),
                 provider_id: provider_id.map(str::to_owned),
                 system_uuid: None,
                 reference: None,

@@ -10,7 +10,7 @@ fn seconds(n: u64) -> Duration {
 fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
     NodeIdentity {
         name: name.to_owned(),
-        uid: "u".to_owned(),
+        uid: "u".into(),
         provider_id: provider_id.map(str::to_owned),
         system_uuid: None,
         reference: None,

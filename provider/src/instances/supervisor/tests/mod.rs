@@ -43,7 +43,7 @@ impl Drop for Lab {
 fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
     NodeIdentity {
         name: name.to_owned(),
-        uid: format!("uid-{name}"),
+        uid: format!("uid-{name}").into(),
         provider_id: provider_id.map(str::to_owned),
         system_uuid: None,
         reference: None,

@@ -7,7 +7,7 @@ const UUID: u128 = 0x4210_0000_0000_0000_0000_0000_0000_0001;
 fn node(provider_id: Option<&str>) -> NodeIdentity {
     NodeIdentity {
         name: "a".to_owned(),
-        uid: "uid-a".to_owned(),
+        uid: "uid-a".into(),
         provider_id: provider_id.map(str::to_owned),
         system_uuid: None,
         reference: None,
@@ -136,7 +136,7 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
 async fn a_node_is_searched_again_when_another_node_releases_its_machine() {
     let mut state = asked(1);
     answer(&mut state, VcenterIndex::FIRST, hit());
-    let other = NodeIdentity { name: "b".to_owned(), uid: "uid-b".to_owned(), ..node(None) };
+    let other = NodeIdentity { name: "b".to_owned(), uid: "uid-b".into(), ..node(None) };
     let effects = &mut Effects::default();
     assert!(state.observe(&other, effects));
     state.start_attempt("b", Instant::now(), effects);
@@ -165,7 +165,7 @@ async fn nodes_that_have_each_others_machines_exchange_them() {
     let effects = &mut Effects::default();
     for (n, name) in names.iter().enumerate() {
         let provider_id = format!("vsphere://{}", id(n));
-        let uid = format!("uid-{name}");
+        let uid = format!("uid-{name}").into();
         let node = NodeIdentity { name: (*name).to_owned(), uid, ..node(Some(&provider_id)) };
         state.observe(&node, effects);
     }
