@@ -4,8 +4,8 @@
 //!
 //! | part | task |
 //! | --- | --- |
-//! | [`machine`] with [`machine::addresses`], [`machine::identity`] | read an object, choose a node's addresses, determine its machine; pure |
-//! | [`view`] with [`view::listing`], [`view::freshness`] | hold the known machines, and how current they are; pure |
+//! | [`machine`] with its modules | reads an object, chooses addresses of a node, determines its machine; pure |
+//! | [`view`] with its modules | holds the known machines, finds those of nodes, and judges how current they are; pure |
 //! | [`answers`], [`proof`] | decide the answers to questions from these; pure |
 //! | [`api`], [`shared`], [`state`], [`follow`] | send requests and keep the view |
 //! | [`backend`] | implements [`Instances`](crate::instances::Instances) with these parts |

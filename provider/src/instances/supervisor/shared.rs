@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Tuning,
-    answers::{ReadByName, ReadResult},
     api::{Api, ApiError, Meaning, Paging},
     machine::MachineName,
     state::State,
@@ -22,6 +21,7 @@ use super::{
         Changes,
         freshness::{Mode, Purpose, ViewEvent, WINDOW},
         listing::Listing,
+        read::{ReadByName, ReadResult},
     },
 };
 use crate::{

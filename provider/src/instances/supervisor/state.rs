@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    answers::{Question, ReadByName, ReadResult, find_strict},
+    answers::Question,
     machine::{
         MachineName, UuidKey,
         identity::{Identity, identity},
@@ -17,8 +17,10 @@ use super::{
     proof::Claim,
     view::{
         Changes, EVIDENCE_AGE, View,
+        find::find_strict,
         freshness::{Freshness, Mode, WINDOW},
         listing::Listing,
+        read::{ReadByName, ReadResult},
     },
 };
 use crate::{

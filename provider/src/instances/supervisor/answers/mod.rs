@@ -19,10 +19,11 @@ use super::{
         addresses::{AddressPolicy, node_addresses},
         identity::{Identity, identity, provider_id},
     },
-    proof::matches_no_machine,
     view::{
         Entry, View,
+        find::find_strict,
         freshness::{Freshness, Purpose, WINDOW},
+        read::{ReadByName, ReadResult},
     },
 };
 use crate::{
@@ -46,31 +47,6 @@ pub(super) enum Answer<T> {
     NeedsList,
     /// The machine was not found. Only a proof shows whether it is gone.
     NeedsProof,
-}
-
-/// Result of a read of one machine by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ReadResult {
-    /// A machine of that name exists. The view has it now, unless it knows of a later deletion.
-    Seen,
-    /// No machine has that name.
-    NotFound,
-    /// The read failed.
-    Failed(Unknown),
-}
-
-/// A read of one machine by its name, for a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ReadByName {
-    /// Name of the machine that was read. It may differ from the node's name.
-    pub machine: MachineName,
-    /// Start of the read. A proof is as old as the start of its evidence.
-    pub began_at: Instant,
-    /// End of the read. The age of an answer counts from the end, so that a slow read is not
-    /// repeated at once.
-    pub ended_at: Instant,
-    /// Result of the read.
-    pub read: ReadResult,
 }
 
 /// A question about a node, with the state that answers it.
@@ -98,20 +74,6 @@ pub(super) enum Match {
     /// The machine has the node's name and another UUID, or none. As in v1 mode, the node gets the
     /// addresses and the zone of that machine. For all other purposes the machine does not count.
     ByNameOnly,
-}
-
-/// Returns the machine with the identity of the node.
-pub(super) fn find_strict<'a>(
-    view: &'a View,
-    identity: &Identity,
-    node: &NodeIdentity,
-) -> Option<&'a Entry> {
-    match identity {
-        Identity::Uuid(key) => view.by_uuid(key, &node.name),
-        Identity::Name => {
-            view.by_name(&node.name).filter(|_| !matches_no_machine(view.active, node))
-        }
-    }
 }
 
 /// Returns the machine whose addresses and zone the node gets.

@@ -9,12 +9,16 @@
 use tokio::time::Instant;
 
 use super::{
-    answers::{ReadByName, ReadResult, find_strict},
     machine::{
         MachineObject, UuidKey,
         identity::{Identity, identity, is_path_or_name},
     },
-    view::{EVIDENCE_AGE, View, listing::Listing},
+    view::{
+        EVIDENCE_AGE, View,
+        find::{find_strict, matches_no_machine},
+        listing::Listing,
+        read::{ReadByName, ReadResult},
+    },
 };
 use crate::{
     model::{NodeIdentity, Unknown},
@@ -132,12 +136,6 @@ fn lacks_uuid(machine: &MachineObject) -> bool {
 fn lacks_uuid_reason(machine: &MachineObject) -> Unknown {
     let why = format!("VirtualMachine {} has no BIOS UUID yet", machine.name);
     Unknown::Incomplete(why)
-}
-
-/// True if a node that is identified by name must match no machine, because its provider ID has no
-/// UUID. Only a mutant causes this.
-pub(super) fn matches_no_machine(active: Active, node: &NodeIdentity) -> bool {
-    node.provider_id.is_some() && mutant!(active, EmptyUuidIsGone)
 }
 
 /// Judges a claim by a read of its machine by name, where lists are forbidden. A read proves less

@@ -3,8 +3,10 @@
 //! Lists, reads and watch events may arrive out of order: the answer to a read may be newer than
 //! the next event of the watch. Resource versions decide which is newer, if they are numbers.
 
+pub(super) mod find;
 pub(super) mod freshness;
 pub(super) mod listing;
+pub(super) mod read;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
