@@ -70,9 +70,8 @@ mod supervisor;
 mod vcenter;
 
 pub use call::operations::{can_be_stale, fault_classes, operations};
-pub use call::{
-    Body, Call, Caller, Class, Face, Incoming, Outcome, Peer, Reply, RequestNote, Target,
-};
+pub use call::{Body, Call, Caller, Class, Face, RequestNote, Target};
+pub(crate) use call::{Incoming, Outcome, Peer, Reply};
 #[cfg(all(any(fuzzing, test), feature = "cli"))]
 #[doc(hidden)]
 pub use cli::fuzzing;
@@ -82,7 +81,6 @@ pub use kube_sim_api::{Access, Changes, Identity, Tokens};
 pub use listen::{
     Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
 };
-pub use server::call_path::Broken;
 #[cfg(feature = "listen")]
 pub use server::tls;
 pub use server::{Server, Service};

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Protocol front end of the simulator.
+/// Protocol front end of the simulator. The enum is closed, so that a program that handles each
+/// front end does not compile after one is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Face {
     /// vim25 over SOAP, at `/sdk`.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A `Status`. For omitted fields the sim uses the words of a real server for the same call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct KubeStatus {
     /// HTTP status code, from 400 to 599.
     pub code: u16,
@@ -25,6 +26,7 @@ pub struct KubeStatus {
 /// One reason for a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct KubeCause {
     /// Type of the problem, such as `FieldValueInvalid`.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -40,6 +42,7 @@ pub struct KubeCause {
 /// The denial of an admission webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Denial {
     /// HTTP status code, from 400 to 599 (422 by default). VM Operator answers 422 for an invalid
     /// object, with the message as reason. Webhooks answer 403 `Forbidden` for a request that they
@@ -61,6 +64,7 @@ impl Default for Denial {
 /// Throttling of a client that sends too many requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Throttle {
     /// Seconds after which the client may retry (1 by default).
     pub retry_after: u32,
@@ -104,6 +108,35 @@ impl KubeStatus {
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
+    }
+}
+
+impl KubeCause {
+    /// Returns a cause with this type of the problem, such as `FieldValueInvalid`, without message
+    /// and field.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), ..Self::default() }
+    }
+
+    /// Sets the description of the problem.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Sets the path of the field, such as `spec.podCIDR`.
+    #[must_use]
+    pub fn field(mut self, path: impl Into<String>) -> Self {
+        self.field = path.into();
+        self
+    }
+}
+
+impl Throttle {
+    /// Returns throttling after which the client may retry in this number of seconds.
+    pub const fn new(retry_after: u32) -> Self {
+        Self { retry_after }
     }
 }
 

@@ -33,7 +33,7 @@ const ABOUT_A_SESSION: usize = 4096;
 impl Digest {
     /// Returns the digest of a whole body. In a body of at most 4096 bytes it ignores the use
     /// counters of a session.
-    pub fn of_body(body: &[u8]) -> Self {
+    pub(crate) fn of_body(body: &[u8]) -> Self {
         let mut hasher = Folded::default();
         for said in lasting(body) {
             hasher.write(said);
@@ -42,7 +42,7 @@ impl Digest {
     }
 
     /// Returns the digest of several texts. Their order and their boundaries matter.
-    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hasher = Folded::default();
         for part in parts {
             hasher.write(part.as_bytes());

@@ -74,7 +74,7 @@ pub struct Target {
 
 /// Client side of a connection, as the transport sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// Label of the connection or of its listener, such as `provider` or `provider-1`. The code
     /// that runs the sim sets it; empty by default.
     pub client: String,
@@ -99,8 +99,9 @@ impl Peer {
 /// Client that made a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Caller {
-    /// Label of the connection ([`Peer::client`]); without one, `user`. Without either, a vCenter
+    /// Label of the connection; without one, `user`. Without either, a vCenter
     /// writes `anonymous`, and a Kubernetes API server leaves the field empty.
     pub client: String,
     /// The `User-Agent` header.
@@ -113,6 +114,7 @@ pub struct Caller {
 /// Part of a request that the ledger keeps; never contains a secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct RequestNote {
     /// Length of the body in bytes; 0 if the server cannot read the body.
     pub bytes: u64,
@@ -123,7 +125,7 @@ pub struct RequestNote {
 
 /// A request as the transport delivered it, with its body.
 #[derive(Debug)]
-pub struct Incoming {
+pub(crate) struct Incoming {
     /// Method, URI, version and headers.
     pub parts: http::request::Parts,
     /// The whole body. An API server cuts a body beyond its limit; a body that the server cannot
@@ -135,6 +137,7 @@ pub struct Incoming {
 
 /// A classified request.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Call {
     /// Front end that serves the call.
     pub face: Face,

@@ -13,7 +13,7 @@ pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Part of an answer that the ledger records besides the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Fault class (`NotAuthenticated`), vAPI error type or Status reason of a failed call; for an
     /// answer without any of them, the HTTP reason or status code. `None` if the call did not fail,
     /// and for an answer that a rule corrupts.
@@ -27,7 +27,7 @@ pub struct Outcome {
 
 /// Answer of a face to one call.
 #[derive(Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     /// The HTTP response.
     pub response: http::Response<Body>,
     /// Part of the answer that the ledger records.
@@ -36,7 +36,11 @@ pub struct Reply {
 
 impl Reply {
     /// Returns an answer with a complete body of the media type `content_type`.
-    pub fn new(status: http::StatusCode, content_type: &str, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn new(
+        status: http::StatusCode,
+        content_type: &str,
+        body: impl Into<Bytes>,
+    ) -> Self {
         let mut response = http::Response::new(full(body));
         *response.status_mut() = status;
         if let Ok(value) = http::HeaderValue::from_str(content_type) {
@@ -47,22 +51,15 @@ impl Reply {
 
     /// Makes the ledger record the answer as failed with `fault`.
     #[must_use]
-    pub fn with_fault(mut self, fault: impl Into<String>) -> Self {
+    pub(crate) fn with_fault(mut self, fault: impl Into<String>) -> Self {
         self.outcome.fault = Some(fault.into());
         self
     }
 
     /// Makes the ledger record `objects` as the number of objects in the answer.
     #[must_use]
-    pub fn with_objects(mut self, objects: usize) -> Self {
+    pub(crate) fn with_objects(mut self, objects: usize) -> Self {
         self.outcome.objects = objects as u64;
-        self
-    }
-
-    /// Makes the ledger record `digest` in place of the digest of the body's bytes.
-    #[must_use]
-    pub fn with_digest(mut self, digest: Digest) -> Self {
-        self.outcome.digest = Some(digest);
         self
     }
 }

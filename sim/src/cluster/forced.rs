@@ -33,7 +33,7 @@ impl ClusterFace {
             ClusterAnswer::Status(words) => {
                 return self.status_answer(call, about.as_ref(), words).into();
             }
-            ClusterAnswer::Throttled(Throttle { retry_after }) => {
+            ClusterAnswer::Throttled(Throttle { retry_after, .. }) => {
                 return throttled(*retry_after).into();
             }
             ClusterAnswer::NotServed => return self.api.not_served(path).into(),
@@ -73,7 +73,7 @@ impl ClusterFace {
         about: Option<&ResourceDef>,
         words: &KubeStatus,
     ) -> kube_sim_api::Reply {
-        let KubeStatus { code, reason, message, causes, retry_after } = words;
+        let KubeStatus { code, reason, message, causes, retry_after, .. } = words;
         let id = about.map(|def| &def.id);
         let mut status = failure::rule_failure(
             call,
@@ -100,7 +100,7 @@ impl ClusterFace {
 }
 
 fn cause(words: &KubeCause) -> Cause {
-    let KubeCause { reason, message, field } = words;
+    let KubeCause { reason, message, field, .. } = words;
     Cause { reason: reason.clone().into(), message: message.clone(), field: field.clone() }
 }
 
@@ -140,7 +140,7 @@ fn throttled(seconds: u32) -> kube_sim_api::Reply {
 ///
 /// After `apiserver: pkg/admission/plugin/webhook/errors/statuserror.go`.
 fn denied(about: Option<&ResourceDef>, denial: &Denial) -> Status {
-    let Denial { code, webhook, message } = denial;
+    let Denial { code, webhook, message, .. } = denial;
     let name = webhook.clone().unwrap_or_else(|| webhook_of(about, "validating"));
     let reason = if *code == 403 { "Forbidden".to_owned() } else { message.clone() };
     let message = format!("admission webhook {name:?} denied the request: {message}");

@@ -59,13 +59,9 @@ async fn an_injected_failure_has_the_body_of_a_real_failure() {
         (503, None, None),
         (500, Some("ServerTimeout"), None),
     ] {
-        let status = KubeStatus {
-            code,
-            reason: reason.map(str::to_owned),
-            message: None,
-            causes: Vec::new(),
-            retry_after: retry,
-        };
+        let mut status = KubeStatus::new(code);
+        status.reason = reason.map(str::to_owned);
+        status.retry_after = retry;
         let what = ClusterAnswer::Status(status);
         let reply = face.forced_answer(&call, "/api/v1/nodes/n1", &what);
         let retry = reply.response.headers().get("retry-after").cloned();

@@ -18,6 +18,7 @@ use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle};
 
 /// Reason why a sim cannot listen.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// The system refuses to listen on an address.
     #[error("{face} cannot listen on {address}")]

@@ -48,7 +48,7 @@ impl Clock {
     }
 
     /// Advances the clock by `age`, the world time at which a restored world continues.
-    pub fn resumed_after(self, age: Duration) -> Self {
+    pub(crate) fn resumed_after(self, age: Duration) -> Self {
         self.stretch.lock().at += age;
         self
     }

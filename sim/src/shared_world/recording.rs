@@ -76,6 +76,7 @@ impl Recording {
 
 /// Reason why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read.
     #[error("{0}")]

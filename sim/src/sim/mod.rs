@@ -330,7 +330,7 @@ impl Sim {
     }
 
     /// Token that stops the world and every listener when canceled.
-    pub fn stop_token(&self) -> CancellationToken {
+    pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
 

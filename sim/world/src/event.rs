@@ -159,6 +159,7 @@ pub enum Outcome {
 
 /// An accepted command: its result and its events.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Applied {
     /// The result.
     pub outcome: Outcome,

@@ -68,8 +68,7 @@ pub enum Action {
         /// The new object.
         object: Value,
     },
-    /// Replaces the object. Creates a missing object if the kind allows it
-    /// ([`create_on_update`](crate::Strategy::create_on_update)).
+    /// Replaces the object. Creates a missing object if the kind allows it.
     Update {
         /// The whole new object; a Scale for [`Subresource::Scale`].
         object: Value,
@@ -195,11 +194,6 @@ impl Command {
         Self::new(key, Action::Delete { preconditions, how: Deletion::default() })
     }
 
-    /// Returns a command that deletes the object at `key` with the options `how`.
-    pub fn delete_how(key: Key, how: Deletion) -> Self {
-        Self::new(key, Action::Delete { preconditions: Preconditions::default(), how })
-    }
-
     /// Makes the status subresource the target of the command.
     #[must_use]
     pub fn on_status(self) -> Self {
@@ -246,6 +240,7 @@ impl Command {
 
 /// The result of a command that the store accepts.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Decision {
     /// Changes in order; empty if nothing changes, and for a dry run.
     pub events: Vec<Event>,
@@ -255,6 +250,7 @@ pub struct Decision {
 
 /// The answer to an accepted command.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Reply {
     /// The object after the command; its last state if the command removed it; its Scale for
     /// [`Subresource::Scale`]. After a dry run: the object as the command would leave it.

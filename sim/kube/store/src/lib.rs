@@ -47,7 +47,8 @@ pub use command::{
 };
 pub use key::{GroupResource, Key};
 pub use kind::custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
-pub use kind::{Allocate, Check, MergeRule, ObjectReader, ResourceDef, SelectableField, Strategy};
+pub(crate) use kind::{Check, Strategy};
+pub use kind::{MergeRule, ResourceDef, SelectableField};
 pub use object::names::NameRule;
 #[cfg(fuzzing)]
 pub use patch::strategic_merge_patch_of;

@@ -33,7 +33,7 @@ use spoiled::spoiled;
 
 /// Reason why a call has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub(crate) enum Broken {
     /// The server is down.
     #[error("connection refused")]
     Refused,

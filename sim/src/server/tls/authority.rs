@@ -17,6 +17,7 @@ use super::Leaf;
 
 /// Reason why a certificate, key or authority cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TlsError {
     /// A certificate or key cannot be generated or parsed.
     #[error("cannot generate or parse a certificate or private key")]
@@ -74,7 +75,7 @@ impl Authority {
     ///
     /// # Errors
     /// If the texts are not the PEM of a certificate and a key.
-    pub fn restore(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
+    pub(crate) fn restore(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
         // An issuer consists of a name and a key. All authorities of this module have the same
         // name.
@@ -88,7 +89,7 @@ impl Authority {
     }
 
     /// The authority's private key as PEM, to be kept secret.
-    pub fn key_pem(&self) -> String {
+    pub(crate) fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 

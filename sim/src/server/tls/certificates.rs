@@ -19,6 +19,7 @@ use crate::WorldHandle;
 
 /// Digests of a certificate in the format of client configurations: `AA:BB:…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Thumbprints {
     /// SHA-1, which vSphere tools call *the* thumbprint.
     pub sha1: String,
@@ -61,7 +62,11 @@ impl Leaf {
     ///
     /// # Errors
     /// If the texts are not the PEM of a certificate and of a key of a supported type.
-    pub fn new(pem: String, key_pem: String, authority: &Authority) -> Result<Self, TlsError> {
+    pub(crate) fn new(
+        pem: String,
+        key_pem: String,
+        authority: &Authority,
+    ) -> Result<Self, TlsError> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
         let thumbprints = Thumbprints::of(&certificate);
         let key = any_supported_type(&PrivateKeyDer::from_pem_slice(key_pem.as_bytes())?)?;
@@ -71,7 +76,7 @@ impl Leaf {
     }
 
     /// The private key as PEM, to be kept secret.
-    pub fn key_pem(&self) -> &str {
+    pub(crate) fn key_pem(&self) -> &str {
         &self.key_pem
     }
 }

@@ -15,6 +15,7 @@ const LEASE_SECONDS: u32 = 40;
 /// The facts about its machine that a kubelet reports, and the kubelet's flags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Machine {
     /// Node name.
     pub name: String,

@@ -68,6 +68,7 @@ pub enum Step {
 /// down. VM Operator clones a machine in 5 s and powers it on 2.5 s later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Timing {
     /// Factor of every [`Completion::After`]; 0 makes them immediate.
     pub scale: f64,

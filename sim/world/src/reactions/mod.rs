@@ -14,6 +14,7 @@ use crate::vcenter::{GuestRequest, MoRef};
 /// The step and machine by which [`Command::Tell`](crate::Command::Tell) selects a held reaction, a
 /// reaction without a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Held {
     /// The step whose end carries the reaction out.
     pub step: Step,

@@ -35,6 +35,7 @@ static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
 
 /// The state of the Supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Supervisor {
     /// The Supervisor's namespace that has all objects of the workload cluster; empty if the world
     /// has no Supervisor.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The present settings of VM Operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Operator {
     /// True if VM Operator reconciles objects. Otherwise it does not create machines, change their
     /// power or destroy them, and it does not write the status of objects.

@@ -104,6 +104,7 @@ pub enum Data {
 
 /// An inventory object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Entity {
     /// Its name within the parent.
     pub name: String,

@@ -21,6 +21,7 @@ pub enum Touch {
 
 /// An entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The version after this change.
     pub version: u64,

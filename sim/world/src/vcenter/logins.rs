@@ -54,6 +54,7 @@ pub enum SessionService {
 
 /// An account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct User {
     /// Its password.
     pub password: Password,
@@ -71,6 +72,7 @@ pub struct User {
 
 /// A session; anonymous until a login succeeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Session {
     /// The process that keeps it.
     pub family: SessionService,
@@ -193,6 +195,7 @@ pub enum LoginEvent {
 
 /// Accounts and sessions of one vCenter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Logins {
     /// Accounts by name.
     pub users: BTreeMap<String, User>,

@@ -80,6 +80,7 @@ impl Connection {
 
 /// A virtual network card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NetworkCard {
     /// Device key, from 4000.
     pub key: i32,
@@ -91,6 +92,7 @@ pub struct NetworkCard {
 
 /// The configuration of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Config {
     /// BIOS UUID; `None` in the moments when vCenter has not loaded it.
     pub uuid: Option<Uuid>,
@@ -156,6 +158,7 @@ pub enum GuestRequest {
 
 /// The report of a guest through VMware Tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Guest {
     /// State of VMware Tools.
     pub tools: Tools,
@@ -190,6 +193,7 @@ impl Guest {
 
 /// The data that a guest will report once it has booted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NextGuestReport {
     /// Final host name.
     pub host_name: String,
@@ -202,6 +206,7 @@ pub struct NextGuestReport {
 
 /// A virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Machine {
     /// Configuration.
     pub config: Config,

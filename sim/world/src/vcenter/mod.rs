@@ -85,6 +85,7 @@ pub enum VcEvent {
 
 /// One vCenter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct VCenter {
     /// `about.instanceUuid`.
     pub instance_uuid: Uuid,

@@ -79,6 +79,7 @@ pub enum TagEvent {
 
 /// All tags of one vCenter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Tags {
     /// Categories by id.
     pub categories: BTreeMap<String, Category>,

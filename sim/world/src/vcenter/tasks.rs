@@ -122,6 +122,7 @@ pub enum Progress {
 
 /// A task of a vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Task {
     /// Its work.
     pub work: Work,

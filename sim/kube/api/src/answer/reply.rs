@@ -60,11 +60,6 @@ impl Reply {
         answer::unsniffed(answer::text(status, text.to_owned()).with_fault(fault))
     }
 
-    /// Failure 404 for a path that the real server does not serve: a page of plain text.
-    pub fn page_not_found() -> Self {
-        answer::page_not_found()
-    }
-
     /// Adds `X-Content-Type-Options: nosniff`, which the real server's filters add.
     #[must_use]
     pub fn with_nosniff(self) -> Self {

@@ -358,7 +358,7 @@ impl Watch {
         self.n_queued += 1;
         // The real server wraps the objects of live events, and hides nothing in wrapped objects
         // (`apiserver: pkg/storage/cacher/caching_object.go`).
-        let as_kept = is_live && self.def.strategy.hide.is_some();
+        let as_kept = is_live && self.def.hides_fields();
         let object = if as_kept { Ok(object.clone()) } else { self.shown(object) };
         match object {
             Ok(object) => {

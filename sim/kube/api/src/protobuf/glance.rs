@@ -11,6 +11,7 @@ const REASON: i32 = 4;
 
 /// Facts about the body of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AnswerFacts {
     /// Reason of a failure `Status`; empty if the answer has none.
     pub reason: String,

@@ -12,7 +12,7 @@ use custom::{Custom, Scale};
 use crate::schema::{Struct, Types};
 use crate::{FieldErrors, GroupResource, Key, NameRule, Status};
 
-/// Definition of a kind of object: its properties as data, and its behavior as a [`Strategy`].
+/// Definition of a kind of object: its properties as data, and its behavior as a `Strategy`.
 #[derive(Clone, Debug)]
 pub struct ResourceDef {
     /// Group and plural name.
@@ -46,7 +46,7 @@ pub struct ResourceDef {
     /// `metadata.namespace`.
     pub selectable: &'static [SelectableField],
     /// Behavior that is specific to the kind.
-    pub strategy: Strategy,
+    pub(crate) strategy: Strategy,
 }
 
 impl ResourceDef {
@@ -73,6 +73,11 @@ impl ResourceDef {
     /// hidden fields. False for every custom kind, whose objects may need a conversion.
     pub fn is_shown_as_kept(&self) -> bool {
         self.custom.is_none() && self.strategy.hide.is_none()
+    }
+
+    /// True if clients do not see some of the fields that the store keeps.
+    pub fn hides_fields(&self) -> bool {
+        self.strategy.hide.is_some()
     }
 
     /// True if the API server serves this version.
@@ -150,14 +155,14 @@ impl ResourceDef {
 
 /// Function that assigns values which depend on other objects of the store. Its arguments are the
 /// store, the new object, and the existing object (`None` on creation). An error refuses the write.
-pub type Allocate = fn(&dyn ObjectReader, &mut Value, Option<&Value>) -> Result<(), Status>;
+pub(crate) type Allocate = fn(&dyn ObjectReader, &mut Value, Option<&Value>) -> Result<(), Status>;
 
 /// One check of an update. The real server checks metadata several times, so an error in metadata
 /// occurs several times among the causes. The store always checks changed metadata first. Only if
 /// this finds an error do `Metadata` and `MetadataChange` check metadata again. They always apply
 /// [`Strategy::requires_standard_finalizers`] to changed metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub(crate) enum Check {
     /// Metadata, as on creation.
     Metadata,
     /// The change of metadata: immutable fields, labels, annotations, owners and finalizers.
@@ -171,7 +176,7 @@ pub enum Check {
 }
 
 /// Read access to the stored objects, for code that a kind brings along.
-pub trait ObjectReader {
+pub(crate) trait ObjectReader {
     /// Returns the object at `key`; `None` if no object exists there.
     fn get(&self, key: &Key) -> Option<&Arc<Value>>;
 
@@ -188,7 +193,7 @@ pub trait ObjectReader {
 
 /// Behavior that is specific to a kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Strategy {
+pub(crate) struct Strategy {
     /// Rule for names.
     pub names: NameRule,
     /// True if `metadata.generation` begins at 1 and counts changes of everything except metadata
@@ -257,7 +262,7 @@ pub struct Strategy {
 
 impl Strategy {
     /// Strategy of a kind without specific behavior.
-    pub const PLAIN: Self = Self {
+    pub(crate) const PLAIN: Self = Self {
         names: NameRule::Subdomain,
         generation: false,
         create_on_update: false,
@@ -322,6 +327,7 @@ impl MergeRule {
 
 /// A field that a field selector may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SelectableField {
     /// Name in selectors, such as `involvedObject.name`.
     pub name: &'static str,

@@ -33,12 +33,12 @@ impl Selection {
     }
 
     /// True if `namespace` is the selected namespace, or all namespaces are selected.
-    pub fn is_in_namespace(&self, namespace: &str) -> bool {
+    pub(crate) fn is_in_namespace(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|ours| ours == namespace)
     }
 
     /// True if the selection has no condition on labels or fields.
-    pub fn selects_all(&self) -> bool {
+    pub(crate) fn selects_all(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 }

@@ -41,7 +41,7 @@ impl FieldErrors {
     }
 
     /// Adds the error that the value has the wrong type.
-    pub fn wrong_type(&mut self, field: impl Into<String>, value: &Value, why: &str) {
+    pub(crate) fn wrong_type(&mut self, field: impl Into<String>, value: &Value, why: &str) {
         self.push("FieldValueTypeInvalid", field, with_value("Invalid value", value, why));
     }
 
@@ -74,7 +74,7 @@ impl FieldErrors {
     }
 
     /// Like [`not_supported`](Self::not_supported), for values of any type.
-    pub fn not_among(&mut self, field: impl Into<String>, value: &Value, known: &[Value]) {
+    pub(crate) fn not_among(&mut self, field: impl Into<String>, value: &Value, known: &[Value]) {
         let shown = |one: &Value| match one {
             Value::String(text) => quote(text),
             other => quote(&other.to_string()),
@@ -104,7 +104,7 @@ impl FieldErrors {
     }
 
     /// Adds the error that the list has `n_found` items and may have at most `n_max`.
-    pub fn too_many(&mut self, field: impl Into<String>, n_found: usize, n_max: usize) {
+    pub(crate) fn too_many(&mut self, field: impl Into<String>, n_found: usize, n_max: usize) {
         let body = format!("Too many: {n_found}: must have at most {n_max} items");
         self.push("FieldValueTooMany", field, body);
     }
@@ -126,7 +126,7 @@ impl FieldErrors {
     }
 
     /// Converts the errors into the causes of a `Status`.
-    pub fn into_causes(self) -> Vec<Cause> {
+    pub(crate) fn into_causes(self) -> Vec<Cause> {
         let cause = |error: FieldError| Cause {
             reason: Cow::Borrowed(error.reason),
             message: error.body,

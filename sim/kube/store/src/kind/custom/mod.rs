@@ -40,6 +40,7 @@ pub type Conversion = fn(&Value, &str) -> Result<Value, String>;
 
 /// A kind as its CustomResourceDefinition describes it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Custom {
     /// Short names for kubectl.
     pub short_names: Vec<String>,
@@ -84,6 +85,7 @@ pub struct CustomVersion {
 
 /// JSON pointers to the replicas of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Scale {
     /// JSON pointer to the desired number of replicas.
     pub spec_replicas: String,
