@@ -10,7 +10,8 @@
 //! - [`app`](run): [`run`] builds and starts everything, and no other code does; `main` supplies
 //!   files, signals and sockets.
 //! - `config`: parses `vsphere.conf`, in YAML or INI, into one validated [`Config`].
-//! - `model`: vocabulary. `instances`: lookups of machines ([`Instances`] and its two backends).
+//! - `model`: vocabulary. `instances`: lookups of machines (the trait `Instances` and its two
+//!   backends).
 //! - `supervisor`: files, token and flags of Supervisor mode.
 //! - `controllers`: pure decisions in `plan`s, side effects in `run`s. `cluster`: access to the API
 //!   server.
@@ -18,7 +19,7 @@
 //! # Guarantees
 //!
 //! - *Unknown never deletes.* The provider deletes a Node only after a proof that its machine is
-//!   gone; see [`Instances::exists`].
+//!   gone.
 //! - *The caller supplies every input.* Below `main` the code reads tokio's clock and
 //!   [`Deps::clock`] only, and uses no environment, file, global or unseeded randomness. Two runs
 //!   with the same [`Deps::seed`] against servers that answer alike make the same calls.
@@ -57,8 +58,6 @@
 //! # }
 //! ```
 
-pub mod cli;
-
 mod app;
 mod cluster;
 mod config;
@@ -71,40 +70,63 @@ mod supervisor;
 mod tasks;
 mod telemetry;
 
+// The public API: what a program needs to run the controllers in process.
 pub use app::{
-    AccessSettings, AllowedPaths, CertificateSource, Connector, Deps, HealthEndpoint,
-    LeaderElection, Listener, Options, RunError, SecretFiles, Serving, ServingTls, SupervisorLink,
-    configuration_changed, run,
+    Connector, Deps, LeaderElection, Options, RunError, SecretFiles, SupervisorLink, run,
 };
-#[cfg(any(fuzzing, test))]
-pub use config::fuzzing;
-pub use config::{
-    Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning, parse_secret,
-};
+pub use config::{Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning};
 pub use input::InputError;
 pub use instances::{
-    AddressError, AddressPolicy, Ancestors, Datacenters, Guest, HostnameEntry, Instances, LateZone,
-    Nic, NoneWanted, PathUp, Placement, Selection, SupervisorInstances, SupervisorTuning,
-    SupervisorV1, TagNames, Trouble, TroubleKind, Tuning, VcenterInstances, VcenterV1,
-    ZoneCategories, ZoneError, ZoneWanted, path_up, resolve, select,
+    AddressPolicy, Datacenters, HostnameEntry, LateZone, NoneWanted, Selection, SupervisorTuning,
+    Tuning, ZoneCategories,
 };
-pub use model::{
-    Address, AddressKind, AddressOrder, Clock, Family, Lookup, MACHINE_ANNOTATION,
-    MACHINE_GONE_ANNOTATION, MachineId, MachineReference, Metadata, Node, NodeIdentity, NodeUid,
-    ParseProviderIdError, ParseReferenceError, ProviderId, SteppedTime, Taint, TimeSource, Unknown,
-    ViewState, Zone, swap_byte_order,
-};
+pub use model::{Clock, Family, SteppedTime, TimeSource};
 pub use provider_vcenter::{
-    Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
-    ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service, https, https_through,
+    Body, BoxError, Chain, Credential, CredentialError, Endpoint, ProxyError, ProxyRules, TlsError,
+    TlsTrust, Transport, from_service, https, https_through,
 };
-pub use supervisor::{
-    ClusterFamily, InstancesMode, MountPaths, MountedFiles, OwnerReference, ParseOwnerError,
-    PodIpPool, SupervisorFlags, SupervisorSettings, TokenError, TokenReader, TokenSource,
-    VmOperatorVersion, authenticated, read_mounted,
-};
+pub use supervisor::{ClusterFamily, InstancesMode, VmOperatorVersion};
 pub use telemetry::Telemetry;
+
+// Hidden: for the program `provider` and its tests. These items are not part of the public API and
+// change in any release.
+#[doc(hidden)]
+pub mod cli;
+#[doc(hidden)]
+pub use app::{
+    AccessSettings, AllowedPaths, CertificateSource, HealthEndpoint, Listener, Serving, ServingTls,
+    configuration_changed,
+};
+#[doc(hidden)]
+pub use supervisor::{
+    MountPaths, MountedFiles, OwnerReference, ParseOwnerError, PodIpPool, SupervisorFlags,
+    SupervisorSettings, TokenError, TokenReader, TokenSource, authenticated, read_mounted,
+};
+
+// Hidden: the vocabulary of the controllers and the two backends, which no other crate uses.
+#[doc(hidden)]
+pub use config::parse_secret;
+#[doc(hidden)]
+pub use instances::{
+    AddressError, Ancestors, Guest, Instances, Nic, PathUp, Placement, SupervisorInstances,
+    SupervisorV1, TagNames, Trouble, TroubleKind, VcenterInstances, VcenterV1, ZoneError,
+    ZoneWanted, path_up, resolve, select,
+};
+#[doc(hidden)]
+pub use model::{
+    Address, AddressKind, AddressOrder, Lookup, MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION,
+    MachineId, MachineReference, Metadata, Node, NodeIdentity, NodeUid, ParseProviderIdError,
+    ParseReferenceError, ProviderId, Taint, Unknown, ViewState, Zone, swap_byte_order,
+};
+#[doc(hidden)]
+pub use provider_vcenter::{CredentialSource, MoRef};
+
+// Hidden: for the fuzz targets and for the conformance suite, which plays deliberate bugs.
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub use config::fuzzing;
 #[cfg(feature = "mutants")]
+#[doc(hidden)]
 pub use {mutant::Mutant, tasks::Suspension};
 
 /// The examples of the README, which are tested with those of this documentation.

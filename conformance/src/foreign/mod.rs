@@ -10,22 +10,36 @@
 mod apiserver;
 mod cargo_tests;
 mod cluster;
+#[doc(hidden)]
 pub mod command;
+#[doc(hidden)]
 pub mod cost;
 mod host;
 pub(crate) mod interruption;
 mod manifest;
 pub(crate) mod process_identity;
 mod run;
+#[doc(hidden)]
 pub mod sweep;
 
+pub use cargo_tests::Tests;
+
+// Hidden: for the program `conformance` and its tests.
+#[doc(hidden)]
 pub use apiserver::{ApiServer, RealApiServer};
+#[doc(hidden)]
 pub use cargo_tests::baseline::{
     Baseline, BaselineEntry, BaselineVerdict, Failure, ObservedResult,
 };
-pub use cargo_tests::{Tests, run_as_launcher};
+#[doc(hidden)]
+pub use cargo_tests::run_as_launcher;
+#[doc(hidden)]
 pub use host::{Setup, launch};
+#[doc(hidden)]
 pub use manifest::{Implementation, Manifest};
+#[doc(hidden)]
 pub use run::calibration::Calibration;
+#[doc(hidden)]
 pub use run::delay_meter::Delay;
+#[doc(hidden)]
 pub use run::{Settings, Subject};

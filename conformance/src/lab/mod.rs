@@ -60,7 +60,7 @@ pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
     run_within(scenario, stage, Bounds::for_scenario(scenario))
 }
 
-/// Plays a scenario like [`run`], with these bounds.
+/// Plays a scenario like [`run()`], with these bounds.
 pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -56,6 +56,7 @@ pub struct Options {
     pub supervisor: Option<SupervisorTuning>,
     /// The deliberate defect of the run, if any.
     #[cfg(feature = "mutants")]
+    #[doc(hidden)]
     pub mutant: Option<crate::Mutant>,
 }
 
@@ -151,6 +152,7 @@ pub struct Deps {
     /// suite. The renewal of the lease is in the future of [`run`](super::run) itself, which the
     /// caller can suspend with a second [`Suspension`](crate::Suspension).
     #[cfg(feature = "mutants")]
+    #[doc(hidden)]
     pub suspension: crate::tasks::Suspension,
 }
 

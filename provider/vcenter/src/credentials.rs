@@ -19,7 +19,7 @@ impl Credential {
     }
 
     /// True if both name and password are equal.
-    pub fn same_as(&self, other: &Credential) -> bool {
+    pub(crate) fn same_as(&self, other: &Credential) -> bool {
         self.username == other.username
             && self.password.expose_secret() == other.password.expose_secret()
     }
