@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Links of the documents: checks them, and adapts them to the book.
 
-  docs/links.py check          checks the links of every Markdown file of the repository, and the paths in it that name a file of the repository
+  docs/links.py check          checks the links of every Markdown file of the repository, the paths in it that name a file of the repository,
+                               and that each block of Rust in it is code that cargo compiles
   docs/links.py check FOLDER   also checks every link and anchor of the built book
 
 mdBook runs the script as a preprocessor (book.toml). A chapter that consists of one link to a file in Markdown shows this file, with
@@ -24,6 +25,8 @@ CODE = re.compile(r"(^(?P<fence>```|~~~).*?^(?P=fence)[^\n]*$|`[^`\n]*`)", re.M 
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)")
 FENCED = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
 PATH = re.compile(r"`((?:sim|provider|conformance|docs|kind|mutants|fixtures|benches|fuzz)/[\w./-]+)`")
+RUST = re.compile(r"^ *```rust[^\n]*\n(?P<text>.*?)^ *```$", re.M | re.S)
+INCLUDE = re.compile(r"\s*\{\{#include (?P<path>\S+\.rs):(?P<anchor>[\w-]+)\}\}\s*")
 INCLUDED = re.compile(r"\s*\[[^\]]*\]\((?P<path>\S+\.md)\)\s*")
 REMOTE = re.compile(r"[a-z]+:", re.I)
 
@@ -127,10 +130,30 @@ def markdown_problems():
         for path in PATH.findall(FENCED.sub("", file.read_text())):
             if not (ROOT / path).exists() and not (file.parent / path).exists():
                 yield f"{file.relative_to(ROOT)}: {path}: this file does not exist"
+        for block in RUST.finditer(file.read_text()):
+            if why := uncompiled(file, block["text"]):
+                yield f"{file.relative_to(ROOT)}: Rust that nothing compiles, `{block['text'].strip().splitlines()[0]}`: {why}"
     listed = {(DOCS / link["target"]).resolve() for link in LINK.finditer((DOCS / "SUMMARY.md").read_text())}
     for page in sorted(set(DOCS.rglob("*.md")) - listed - {DOCS / "SUMMARY.md"}):
         yield f"{page.relative_to(ROOT)}: the book does not list this page; remedy: add it to docs/SUMMARY.md"
     print(f"{n} links in {len(files)} Markdown files")
+
+
+def uncompiled(file, block):
+    """The reason why cargo does not compile a block of Rust; None if it does. A page of the book includes the block from a source file. The README
+    of a crate is included by the documentation of the crate, whose examples are tests."""
+    if not file.is_relative_to(DOCS):
+        library = file.parent / "src/lib.rs"
+        if library.exists() and f'#[doc = include_str!("../{file.name}")]' in library.read_text():
+            return None
+        return f"include this file in the documentation of a crate, or move the code to {DOCS.name} and include it from a source file"
+    found = INCLUDE.fullmatch(block)
+    if not found:
+        return "include it from a source file, {{#include FILE:ANCHOR}}"
+    source = (file.parent / found["path"]).resolve()
+    if not source.exists() or f"// ANCHOR: {found['anchor']}\n" not in source.read_text():
+        return f"{found['path']} does not exist, or has no anchor {found['anchor']}"
+    return None
 
 
 def headings(file):

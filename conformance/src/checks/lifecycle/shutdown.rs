@@ -425,6 +425,7 @@ fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> V
     }
 }
 
+// ANCHOR: case
 /// Creates a case in which the API server answers four writes of the taint in a row with a
 /// conflict. Conflicts are common, and a repetition with a fresh read takes less than a second.
 fn conflicts() -> Case {
@@ -435,6 +436,7 @@ fn conflicts() -> Case {
         world(3, s(200)).at(SETTLED, conflict).at(SETTLED, Command::PowerOff(machine(1)));
     Case::new(scenario, |run| got_taint_in_time(run, 1)).named("four conflicts in a row")
 }
+// ANCHOR_END: case
 
 /// Times in seconds at which another client adds one taint to the Node.
 const FOREIGN: [u64; 11] = [100, 102, 104, 106, 108, 110, 111, 113, 115, 117, 119];
