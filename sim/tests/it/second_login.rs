@@ -1,6 +1,7 @@
 //! A test whose second login fails: the example of the tutorial for authors of clients
 //! (`docs/tutorials/client-author.md`), from the client to its calls in the ledger.
 
+// ANCHOR: client
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -12,7 +13,6 @@ use sim::world::{ADMINISTRATOR, Topology};
 use sim::{Service, Sim};
 use tower::ServiceExt as _;
 
-// ANCHOR: client
 /// The client under test. A job logs in, does its work and logs out.
 struct Client {
     vcenter: Service,
