@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the packages in a program of this workspace as a CycloneDX document (JSON, version 1.5).
 
-    .ci/sbom.py vsphere-sim > sim.cdx.json
+    .ci/sbom.py PACKAGE [OTHER…] > FILE      OTHER are the packages that the same command builds, whose features this program also gets
 
 Reads `cargo tree` for the packages that a build with the default features links, `cargo metadata` for licenses and dependencies, and
 Cargo.lock for checksums. The same sources give the same document. Needs Python 3.11."""
@@ -16,11 +16,17 @@ def cargo(*arguments):
     return subprocess.run(["cargo", *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def linked(package):
-    """Returns name and version of each package that the program links, the program itself first."""
-    text = cargo("tree", "--locked", "--package", package, "--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}")
-    words = (line.split() for line in text.splitlines() if line)
-    return list(dict.fromkeys((name, version.removeprefix("v")) for name, version, *_ in words))
+def linked(package, others):
+    """Returns name and version of each package that the program links, the program itself first. cargo builds a package once for all programs of a
+    command, so it has the features that any of them needs."""
+    chosen = (argument for one in (package, *others) for argument in ("--package", one))
+    text = cargo("tree", "--locked", *chosen, "--edges", "normal", "--prefix", "depth", "--no-dedupe", "--format", " {p}")
+    found, root = {}, None
+    for depth, name, version, *_ in (line.split() for line in text.splitlines() if line):
+        root = name if depth == "0" else root
+        if root == package:
+            found[name, version.removeprefix("v")] = None
+    return list(found)
 
 
 def purl(name, version):
@@ -38,9 +44,9 @@ def component(name, version, about, checksums):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: .ci/sbom.py PACKAGE")
-    packages = linked(sys.argv[1])
+    if len(sys.argv) < 2:
+        sys.exit("usage: .ci/sbom.py PACKAGE [OTHER…]")
+    packages = linked(sys.argv[1], sys.argv[2:])
     metadata = json.loads(cargo("metadata", "--locked", "--format-version", "1"))
     about = {(it["name"], it["version"]): it for it in metadata["packages"]}
     keys = {it["id"]: (it["name"], it["version"]) for it in metadata["packages"]}
