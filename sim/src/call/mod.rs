@@ -16,7 +16,8 @@ use crate::Identity;
 pub use digest::Digest;
 pub(crate) use digest::session_digest;
 pub(crate) use reply::full;
-pub use reply::{Body, Outcome, Reply};
+pub use reply::Body;
+pub(crate) use reply::{Outcome, Reply};
 pub use sim_rules::Face;
 
 /// Kind of work that an operation does; rules name it `@read`, `@write`, `@login`, `@longpoll`,
