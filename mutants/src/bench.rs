@@ -136,7 +136,7 @@ impl Bench {
     }
 
     /// Runs one check after the other, up to the first that catches the mutant, because the judge
-    /// has no `--fail-fast` for a provider that is a process.
+    /// has no `--fail-fast` for a provider that is a process. Returns what [`Self::judge`] returns.
     async fn judge_one_by_one(&self, asked: &JudgeRequest<'_>) -> anyhow::Result<Option<End>> {
         let mut first = None;
         for id in asked.ids {

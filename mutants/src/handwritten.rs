@@ -34,7 +34,8 @@ pub(crate) struct HandwrittenMutant {
     /// A longer piece that contains `find` and occurs once, if `find` occurs more than once in the
     /// file.
     within: Option<String>,
-    /// Name of the variable that the statements bind and later code uses.
+    /// Name of the variable that the statements bind and later code uses; `None` if `find` is an
+    /// expression or binds none.
     binds: Option<String>,
     /// Replacement of `find`.
     replace: String,
@@ -42,7 +43,7 @@ pub(crate) struct HandwrittenMutant {
     pub(crate) caught_by: Vec<String>,
 }
 
-/// A check that must catch a mutant, and the mode in which it does.
+/// A check that must catch a mutant in this mode and instances mode.
 pub(crate) struct CaughtBy<'a> {
     /// Backend of the provider: `vcenter` or `supervisor`.
     pub(crate) mode: &'a str,

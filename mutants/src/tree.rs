@@ -329,8 +329,9 @@ impl Tree {
     }
 }
 
-/// Returns the mutant that contains a place in the compiler's message. For a place inside a macro,
-/// returns the mutant that contains the call of the macro.
+/// Returns the number of the mutant that contains a place in the compiler's message; `None` if the
+/// place is in no mutant. For a place inside a macro, returns the mutant that contains the call of
+/// the macro.
 fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Option<u32> {
     let text = woven.get(span["file_name"].as_str()?);
     let byte = usize::try_from(span["byte_start"].as_u64()?).ok()?;

@@ -86,7 +86,8 @@ fn mark(number: u32) -> String {
     format!("/*mutant {number}*/")
 }
 
-/// Returns the innermost mutant whose text contains this byte of a woven source.
+/// Returns the number of the innermost mutant whose text contains this byte of a woven source;
+/// `None` if the byte is in no mutant.
 pub(crate) fn owner(woven: &str, byte: usize) -> Option<u32> {
     let mut open: Vec<u32> = Vec::new();
     let mut rest = 0;

@@ -7,7 +7,8 @@ use std::{borrow::Cow, fmt};
 /// Its text is `WHAT: KEY: VALUE PROBLEM; REMEDY`, without the parts that are not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// The flag, file or environment variable.
+    /// Flag, file or environment variable that the error is about; `None` if the text does not name
+    /// it.
     what: Option<Box<str>>,
     /// Path of the key in the file: sections, then the key.
     key: Vec<String>,

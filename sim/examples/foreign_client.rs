@@ -1,9 +1,9 @@
 //! Runs a sim on real sockets, for two clients without code of the sim: raw HTTP over TLS, and
 //! curl.
 //!
-//! `cargo run -p vsphere-sim --example foreign_client` calls a simulated vCenter, adds a fault rule, and
-//! calls it again. The operating system picks the ports, so that any number of such programs can
-//! run at the same time.
+//! `cargo run -p vsphere-sim --example foreign_client` calls a simulated vCenter, adds a fault
+//! rule, and calls it again. The operating system picks the ports, so that any number of such
+//! programs can run at the same time.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,7 +1,7 @@
 //! A sim and an HTTP client of hyper in one process, over a socket without TLS.
 //!
-//! `cargo run -p vsphere-sim --example hyper_client` reads the content of a simulated vCenter, makes the
-//! next call fail, and counts the calls.
+//! `cargo run -p vsphere-sim --example hyper_client` reads the content of a simulated vCenter,
+//! makes the next call fail, and counts the calls.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

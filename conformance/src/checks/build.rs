@@ -37,19 +37,22 @@ pub(super) const WRITE_NODE: [&str; 2] = ["patch nodes", "update nodes"];
 /// Operations that write the status of a Node.
 pub(super) const WRITE_STATUS: [&str; 2] = ["patch nodes/status", "update nodes/status"];
 
-/// Creates a scenario with this many machines in three zones. All of them run kubelets, whose Nodes
-/// are registered and uninitialized at the beginning.
+/// Creates a scenario with this many running machines in three zones. All of them run kubelets,
+/// whose Nodes are registered and uninitialized at the beginning. The scenario lasts until
+/// `horizon`.
 pub(super) fn world(nodes: u32, horizon: Duration) -> Scenario {
     Scenario::new("", Topology::zones(3).machines(nodes), horizon)
 }
 
-/// Creates a scenario with running machines in three zones. The first `nodes` of them run kubelets.
+/// Creates a scenario with `machines` running machines in three zones. The first `nodes` of them
+/// run kubelets, whose Nodes are registered and uninitialized at the beginning. The scenario lasts
+/// until `horizon`.
 pub(super) fn world_with(nodes: u32, machines: u32, horizon: Duration) -> Scenario {
     let topology = Topology::zones(3).machines(machines).nodes(Nodes::Count(nodes));
     Scenario::new("", topology, horizon)
 }
 
-/// Returns the name of the `n`-th machine, for commands.
+/// Returns the name of the `n`-th machine (from 1), in the form that commands take.
 pub(super) fn machine(n: u32) -> Named {
     Named::from(name(n))
 }
@@ -72,7 +75,8 @@ pub(super) fn ips(texts: &[&str]) -> Vec<IpAddr> {
     texts.iter().map(|text| text.parse().expect("the address in the check is valid")).collect()
 }
 
-/// A BIOS UUID that does not depend on the seed.
+/// BIOS UUID that scenarios give to a machine. Unlike generated UUIDs, it does not depend on the
+/// seed.
 pub(super) const KNOWN_UUID: Uuid = Uuid::from_u128(0x4242_5eed_0000_4000_8000_0000_0000_0001);
 
 /// Sets the UUID of the `n`-th machine to [`KNOWN_UUID`] before the provider starts, and then

@@ -49,7 +49,8 @@ fn steady(n: u32, judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static) -> Ca
     quiet(n, T_STATUS * 3, judge)
 }
 
-/// Creates the case of [`steady`] with a phase that lasts this long.
+/// Creates the case of [`steady`] with a phase that lasts for `lasts` instead of three address
+/// periods.
 fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static) -> Case {
     let end = settled(n) + lasts;
     let scenario = world(n, end)

@@ -24,12 +24,13 @@ pub(super) struct EventFacts {
 }
 
 impl Run {
-    /// Returns the facts of a Node at the end of the run.
+    /// Returns the facts of a Node at the end of the run; `None` if the Node does not exist then.
     pub(super) fn node(&self, name: &str) -> Option<NodeFacts> {
         self.end.cluster.get(&Key::node(name)).map(|node| facts(node))
     }
 
-    /// Returns the JSON object of a Node at the end of the run.
+    /// Returns the JSON object of a Node at the end of the run; `None` if the Node does not exist
+    /// then.
     pub(super) fn node_object(&self, name: &str) -> Option<&Value> {
         self.end.cluster.get(&Key::node(name)).map(|node| &**node)
     }
@@ -68,7 +69,8 @@ impl Run {
         })
     }
 
-    /// Returns the time of the first version of a Node that satisfies `wanted`.
+    /// Returns the time of the first version of a Node that satisfies `wanted`; `None` if no
+    /// version does.
     pub(super) fn when(&self, name: &str, wanted: impl Fn(&NodeFacts) -> bool) -> Option<Time> {
         self.versions(name)
             .into_iter()
@@ -76,7 +78,8 @@ impl Run {
             .map(|(at, _)| at)
     }
 
-    /// Returns the time of the first version stored at or after `since` that satisfies `wanted`.
+    /// Returns the time of the first version of a Node that was stored at or after `since` and
+    /// satisfies `wanted`; `None` if no such version exists.
     pub(super) fn when_after(
         &self,
         name: &str,
@@ -95,12 +98,13 @@ impl Run {
         self.versions(name).into_iter().find(|(_, node)| node.is_none()).map(|(at, _)| at)
     }
 
-    /// Returns the uid of the first version of a Node.
+    /// Returns the uid of the first version of a Node; `None` if the Node never existed.
     pub(super) fn first_uid(&self, name: &str) -> Option<String> {
         self.versions(name).into_iter().find_map(|(_, node)| Some(node?.uid))
     }
 
-    /// Returns the time of the first version of a Node without the uninitialized taint.
+    /// Returns the time of the first version of a Node without the uninitialized taint; `None` if
+    /// every version has the taint.
     pub(super) fn initialized(&self, name: &str) -> Option<Time> {
         self.when(name, |node| !node.uninitialized)
     }
@@ -195,10 +199,10 @@ impl Run {
         ))
     }
 
-    /// Judges the start of a case in which the provider may not list machines. Passes if `did` is
-    /// true, that is, if the provider did the work that the case requires first. Otherwise the case
-    /// is not supported if the provider tried a list or read a machine, and inconclusive if it did
-    /// neither.
+    /// Judges the start of a case in which the provider may not list machines. `did` is true if the
+    /// provider did the work that the case requires first. Passes if `did` is true. Otherwise the
+    /// case is not supported if the provider tried a list or read a machine, and inconclusive if it
+    /// did neither.
     pub(super) fn supports_missing_list(&self, did: bool) -> Verdict {
         let asked = |op: &str| self.calls().any(|call| call.op == op && !call.was_faulted());
         match did {

@@ -172,7 +172,7 @@ pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
     flags.iter().find(is_given).map(|flag| format!("--{}", flag.replace('_', "-")))
 }
 
-/// The selected modes, in the order in which the command plays them.
+/// Modes that `--mode` selects, in the order in which the command plays them.
 #[derive(Clone, Copy)]
 pub(super) struct Modes(pub(super) &'static [Backend]);
 

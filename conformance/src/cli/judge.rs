@@ -135,7 +135,10 @@ fn of_backend(run: &Run) -> usize {
     run.calls().filter(|call| run.backend().receives(call)).count()
 }
 
-/// Reads the files that the arguments name.
+/// Reads the recording, the ledger and the other files that the arguments name.
+///
+/// # Errors
+/// Returns a message for the user if a file cannot be read, or if its content cannot be used.
 fn recorded(arguments: &Arguments) -> Result<RecordedRun, InputError> {
     let (path, ledger_path) = (arguments.record.display(), arguments.ledger.display());
     let unusable = |error: String| {

@@ -135,7 +135,8 @@ fn run_foreign(
     foreign::command::run(out, &request, &surroundings)
 }
 
-/// Prints the bill of any provider or of a ledger.
+/// Runs `conformance cost`: prints how many calls of a provider or of a captured ledger were
+/// needed.
 pub(super) fn bill(
     out: &mut impl Write,
     arguments: &foreign::cost::Arguments,

@@ -118,7 +118,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     })
 }
 
-/// Sweeps with the provider of a manifest, on the real clock.
+/// Runs the sweep with the provider of a manifest, on the real clock, and returns the exit code.
 fn of_process(
     out: &mut impl Write,
     arguments: &Arguments,

@@ -173,11 +173,11 @@ pub struct Counts {
 /// A line `a + b·N` for numbers of calls, fitted by least squares; N is the fleet size in nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fit {
-    /// Constant part.
+    /// Number of calls that does not depend on the fleet size.
     pub a: f64,
-    /// Number of calls per node.
+    /// Number of additional calls per node.
     pub b: f64,
-    /// Coefficient of determination, at most 1.
+    /// Coefficient of determination of the fit, at most 1.
     pub r2: f64,
 }
 

@@ -77,7 +77,7 @@ pub(super) fn machine(k: u32) -> sim::world::Named {
     format!("node-{k:04}").as_str().into()
 }
 
-/// Number of machines in a page of a read.
+/// Number of machines in a page of a read by our provider.
 const PAGE: u32 = 1000;
 
 /// Returns the number of pages of a read of `n` machines.

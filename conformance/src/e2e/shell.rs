@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 
 use crate::foreign::launch;
 
-/// A program and its arguments.
+/// A program and its arguments, to be run with one of the methods that return its output.
 #[derive(Debug)]
 pub(super) struct Call {
     command: Command,

@@ -114,8 +114,8 @@ struct LifeResult {
     /// Violations of our policies. These violations are not defects of other providers, because our
     /// policies go beyond the contract of `k8s.io/cloud-provider`.
     policy: Vec<Violation>,
-    /// Reason why the run proves nothing unless a violation counts; `None` if the run proves
-    /// something in any case.
+    /// Reason why the run proves nothing, which matters only if no violation counts; `None` without
+    /// such a reason.
     vain: Option<String>,
 }
 

@@ -21,14 +21,14 @@ macro_rules! invariants {
             /// Every invariant that is judged, in the order of the numbers.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// Returns the class.
+            /// Returns the class of the condition, such as safety or liveness.
             pub const fn class(self) -> Class {
                 match self {
                     $(Self::$name => Class::$class,)+
                 }
             }
 
-            /// Returns the surface.
+            /// Returns the surface: the part of a provider's behavior that the condition is about.
             pub const fn surface(self) -> Surface {
                 match self {
                     $(Self::$name => Surface::$surface,)+
@@ -92,7 +92,7 @@ invariants! {
 }
 
 impl Invariant {
-    /// Returns the number.
+    /// Returns the permanent number of the invariant in SPECIFICATION.md.
     pub const fn number(self) -> u8 {
         self as u8
     }

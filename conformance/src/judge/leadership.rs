@@ -77,8 +77,8 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// Returns how often the holder of the lease was followed by another holder, with or without a
-/// release in between.
+/// Returns the number of times that the lease passed from one holder to another one, with or
+/// without a release in between.
 pub fn takeovers(run: &Run) -> usize {
     let holders: Vec<&str> =
         terms(run).iter().map(|term| term.holder).filter(|it| !it.is_empty()).collect();

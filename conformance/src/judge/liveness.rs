@@ -36,7 +36,8 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// Returns what is wrong with a Node at the end, with the broken invariants.
+/// Returns a sentence for each way in which a Node is wrong at the end of the run, with the broken
+/// invariant.
 fn wrong_node(run: &Run, name: &str, node: &NodeFacts) -> Vec<(Invariant, String)> {
     if node.provider_id.as_deref().is_some_and(names_no_uuid) {
         return Vec::new();

@@ -36,9 +36,9 @@ use sessions::dead;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// The invariant.
+    /// Invariant that was broken.
     pub invariant: Invariant,
-    /// Time of the violation.
+    /// World time of the violation.
     pub at: Time,
     /// Description of the violation, with the node or session.
     pub text: String,

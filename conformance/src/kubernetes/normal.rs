@@ -39,7 +39,7 @@ pub struct StepAnswer {
     /// a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// Events that were read from a watch.
+    /// Events that a step read from a watch; `None` for any other step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Value>>,
 }

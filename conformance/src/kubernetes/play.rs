@@ -400,7 +400,8 @@ fn picked(value: &Value, paths: &[String]) -> Value {
     Value::Object(parts.collect::<Map<_, _>>())
 }
 
-/// Returns the value at a path of field names and list indexes, joined by dots.
+/// Returns the value at a path of field names and list indexes, joined by dots; `None` if the path
+/// does not exist.
 fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(value, |value, field| match field.parse::<usize>() {
         Ok(index) => value.get(index),

@@ -57,7 +57,8 @@ fn is_false(it: &bool) -> bool {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct SequenceStep {
-    /// Method and path with query, such as `GET $ns/configmaps?limit=1`.
+    /// Method and path with query, such as `GET $ns/configmaps?limit=1`; `None` for a step that
+    /// reads a watch or compacts.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// User of the request: `admin` (the default), `alice`, `bob`, `stranger` (an unknown token) or

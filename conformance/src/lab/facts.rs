@@ -13,7 +13,7 @@ const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// The fields of a Node that concern a cloud provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// `spec.providerID`.
+    /// `spec.providerID`; `None` if it is missing or empty.
     pub provider_id: Option<String>,
     /// True if the node has the uninitialized taint.
     pub uninitialized: bool,
@@ -25,7 +25,8 @@ pub struct NodeFacts {
     pub addresses: Vec<(String, String)>,
     /// Status of the condition `Ready`; `Unknown` without this condition.
     pub ready: String,
-    /// Labels that a cloud provider writes: zone, region and instance type, in this order.
+    /// Labels that a cloud provider writes: zone, region and instance type, in this order; `None`
+    /// for a missing or empty one.
     pub labels: [Option<String>; 3],
     /// `metadata.creationTimestamp`.
     pub created: String,

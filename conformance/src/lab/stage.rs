@@ -55,7 +55,7 @@ impl From<Backend> for Mode {
     }
 }
 
-/// Settings of a run.
+/// Settings of one run in the lab: mode, seed, defect and log.
 #[derive(Clone, Debug, Default)]
 pub struct Stage {
     /// Backend and instances mode of the provider.

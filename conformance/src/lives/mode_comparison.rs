@@ -2,10 +2,10 @@
 //! "V2"), and requires that V2 writes to Nodes what v1 writes.
 //!
 //! v1 reads the machines once per period, as upstream does. V2 watches every change. At least one
-//! period passes between two happenings, so V2 must have written every provider ID, label and list
-//! of addresses that v1 wrote, byte for byte, and the Nodes must be equal at the calm end. V2 may
-//! write more, because only V2 sees a change that is undone within a period. Both must keep the
-//! invariants.
+//! period passes between two steps of a history, so V2 must have written every provider ID, label
+//! and list of addresses that v1 wrote, byte for byte, and the Nodes must be equal at the calm end.
+//! V2 may write more, because only V2 sees a change that is undone within a period. Both must keep
+//! the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,15 +27,15 @@ use crate::scenario::{Act, Backend, Scenario};
 const MACHINES: u32 = 6;
 /// Address sync period of v1 and V2; short, so that a history of few minutes has many periods.
 const STATUS: Duration = Duration::from_secs(60);
-/// Minimum pause before a happening, in seconds. It exceeds [`STATUS`], so that v1 reads every
-/// machine between two happenings.
+/// Minimum pause before a step of a history, in seconds. It exceeds [`STATUS`], so that v1 reads
+/// every machine between two steps.
 const SEEN: u8 = 70;
-/// Pause after the last happening. It suffices for two address sync periods, for a decision about a
-/// NotReady node including the hold, and for the return of a kubelet.
+/// Pause after the last step of a history. It suffices for two address sync periods, for a decision
+/// about a NotReady node including the hold, and for the return of a kubelet.
 const CALM: Duration = Duration::from_secs(300);
 
-/// A change of a machine, its guest or its kubelet, or a restart of the provider. A `u32` in first
-/// place is the number of the machine.
+/// A step of a history: a change of a machine, its guest or its kubelet, or a restart of the
+/// provider. A `u32` in first place is the number of the machine.
 #[derive(Clone, Debug)]
 pub enum HistoryStep {
     /// The machine is switched on (true) or off (false).
@@ -57,10 +57,10 @@ pub enum HistoryStep {
     Restart,
 }
 
-/// Happenings, each with the pause before it in seconds.
+/// Steps of a history in order, each with the pause before it in seconds.
 pub type History = Vec<(u8, HistoryStep)>;
 
-/// Generates histories of one to eleven happenings.
+/// Generates histories of one to eleven steps.
 pub fn histories() -> impl Strategy<Value = History> {
     use HistoryStep as H;
     let machine = || 1..=MACHINES;

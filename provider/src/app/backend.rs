@@ -18,7 +18,8 @@ use crate::{
     telemetry::Telemetry,
 };
 
-/// The backend of a run.
+/// The backend of a run: vCenter or Supervisor, each in a variant that keeps a view and in the
+/// variant `v1`.
 pub(super) enum Backend {
     Vcenter(VcenterInstances),
     VcenterV1(VcenterV1),

@@ -31,7 +31,7 @@ pub(super) struct Candidate {
     lease: WritePermission,
     jitter: Jitter,
     /// The Lease object as last seen, and the instant at which this process first saw its current
-    /// `spec`.
+    /// `spec`; `None` until it has seen one.
     seen: Option<(Value, Instant)>,
     telemetry: Arc<Telemetry>,
 }

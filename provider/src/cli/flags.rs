@@ -22,7 +22,7 @@ pub(super) enum Fate {
     Refused(&'static [&'static str], &'static str),
 }
 
-/// One flag.
+/// One flag of the command line: name, type, default, effect and help text.
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) kind: FlagKind,

@@ -66,7 +66,7 @@ pub enum ArgumentsError {
     Input(#[from] InputError),
 }
 
-/// Returns the error about a flag that shows no value.
+/// Returns an error that names the flag and the problem, but not the value.
 fn fail(flag: &str, problem: impl Into<Cow<'static, str>>) -> ArgumentsError {
     InputError::new(problem).in_flag(flag).into()
 }

@@ -83,8 +83,8 @@ impl TokenBucket {
     }
 }
 
-/// A token that a caller has taken and still waits for. If it is dropped, the token goes back to
-/// the bucket; otherwise the debts of callers that gave up would grow without limit.
+/// A token that a caller has reserved and still waits for. If the caller gives up and drops it, the
+/// token goes back to the bucket; otherwise the debts of such callers would grow without limit.
 struct Debt<'a>(&'a TokenBucket);
 
 impl Drop for Debt<'_> {

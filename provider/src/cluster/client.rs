@@ -159,9 +159,9 @@ impl Cluster {
         }
     }
 
-    /// Returns the client without retries and pauses: a throttled request fails at once. The caller
-    /// waits and makes a new request, because the content of the old one may be out of date after a
-    /// pause.
+    /// Returns the client without retries and without shared pauses: a throttled request fails at
+    /// once. The caller waits and makes a new request, because the content of the old one may be
+    /// out of date after a pause.
     pub(crate) fn without_retries(self) -> Self {
         Self { max_throttled: 0, pauses: None, ..self }
     }

@@ -44,7 +44,7 @@ pub(crate) enum NodeChange {
     Deleted(Arc<Node>),
 }
 
-/// End of a watch.
+/// Way in which a watch ended without an error.
 enum End {
     /// The server closed the watch in the ordinary way; the next watch continues at the last
     /// version.

@@ -105,7 +105,7 @@ pub(crate) struct Entry {
     pub key: &'static str,
     /// Path as written in the file, for messages.
     pub path: String,
-    /// Value.
+    /// Value of the key.
     pub value: Value,
 }
 

@@ -1,10 +1,10 @@
-//! Queue ("desk") of the node controller's questions about metadata, for backends that answer them
-//! one after the other with calls.
+//! Queue of the node controller's questions about metadata, for backends that answer them one after
+//! the other with calls.
 //!
-//! These backends (`v1`) keep no view of machines. The desk announces an answer and keeps it until
+//! These backends (`v1`) keep no view of machines. The queue announces an answer and keeps it until
 //! the controller takes it, for up to 10 s. Only then the backend begins with the next question, so
 //! that no answer grows old while the controller writes others. A question costs no call if the
-//! backend is answering the same question, or if the desk has its answer.
+//! backend is answering the same question, or if the queue has its answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
 /// Time within which the controller has to take an answer. A later question makes the backend
 /// answer anew.
 const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after the first take in which the desk returns the same answer again. The controller
+/// Time after the first take in which the queue returns the same answer again. The controller
 /// repeats a question if events arrived while it wrote.
 const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 /// Validity of an answer about the power state. The controller needs it right after the answer
@@ -40,7 +40,8 @@ pub(super) struct QuestionQueue {
 #[derive(Debug, Default)]
 struct State {
     questions: BTreeMap<String, (NodeIdentity, ZoneWanted)>,
-    /// The question that the backend is answering. Repeating it does not queue it a second time.
+    /// The question that the backend is answering, if any. Repeating it does not queue it a second
+    /// time.
     asking: Option<(NodeIdentity, ZoneWanted)>,
     answers: BTreeMap<String, Answer>,
     /// Node whose answer [`QuestionQueue::answer`] waits for the controller to take, if any.
@@ -53,7 +54,7 @@ struct Answer {
     wanted: ZoneWanted,
     answer: Lookup<Metadata>,
     given_at: Instant,
-    /// Time of the first take.
+    /// Time at which the controller first took the answer; `None` before.
     taken_at: Option<Instant>,
 }
 
@@ -72,7 +73,7 @@ impl QuestionQueue {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Returns the answer if the desk has a valid one. Otherwise returns `Pending`, and queues the
+    /// Returns the answer if the queue has a valid one. Otherwise returns `Pending`, and queues the
     /// question unless the backend is answering it.
     pub(super) fn ask(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
         let mut state = self.lock();
@@ -142,7 +143,7 @@ impl QuestionQueue {
     }
 
     /// Stores the answer to the current question, announces it, and waits up to [`TAKE_TIMEOUT`]
-    /// until the controller takes it or the desk drops it. Does nothing if the node was dropped
+    /// until the controller takes it or the queue drops it. Does nothing if the node was dropped
     /// meanwhile.
     pub(super) async fn answer(&self, name: String, wanted: ZoneWanted, answer: Lookup<Metadata>) {
         {

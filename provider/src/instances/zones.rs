@@ -30,7 +30,7 @@ pub struct Placement {
     pub machine: MoRef,
     /// Its host; `None` if vCenter reports none.
     pub host: Option<MoRef>,
-    /// Its resource pool; none for templates.
+    /// Its resource pool; `None` for templates.
     pub pool: Option<MoRef>,
     /// Its folder, or its vApp if vCenter reports no folder.
     pub parent: Option<MoRef>,

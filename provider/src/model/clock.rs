@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 /// Source of the times of a [`Clock`].
 pub trait TimeSource: Send + Sync {
-    /// The wall time.
+    /// Returns the current wall time.
     fn now(&self) -> Timestamp;
 
     /// Time since a fixed moment, such as the boot of the host, including the time that the host
@@ -46,7 +46,7 @@ impl Clock {
         Self::new(Arc::new(SteppedTime::starting_at(epoch)))
     }
 
-    /// The wall time.
+    /// Returns the current wall time.
     pub fn now(&self) -> Timestamp {
         self.0.now()
     }

@@ -96,7 +96,8 @@ pub struct NodeIdentity {
     /// `status.nodeInfo.systemUUID`, when set.
     pub system_uuid: Option<String>,
     /// Reference of the machine that the provider found for the node earlier, from the Node's
-    /// annotation. Not part of the identity.
+    /// annotation; `None` if the annotation is absent or cannot be parsed. Not part of the
+    /// identity.
     pub reference: Option<MachineReference>,
     /// True if a person has confirmed by annotation that this machine is gone. Not part of the
     /// identity.

@@ -61,12 +61,12 @@ pub struct Address {
 }
 
 impl Address {
-    /// An address.
+    /// Creates an address of this kind with this text.
     pub fn new(kind: AddressKind, address: impl Into<String>) -> Self {
         Self { kind, address: address.into() }
     }
 
-    /// JSON of the address, as in the API.
+    /// Returns the address as JSON, in the form of `status.addresses`.
     pub fn to_json(&self) -> Value {
         serde_json::json!({"type": self.kind.as_str(), "address": self.address})
     }
@@ -165,7 +165,8 @@ impl Node {
         })
     }
 
-    /// The fields that identify the machine of this node.
+    /// Returns the fields that identify the machine of this node, and its two annotations about the
+    /// machine.
     pub fn identity(&self) -> NodeIdentity {
         NodeIdentity {
             name: self.name.clone(),

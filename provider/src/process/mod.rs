@@ -26,7 +26,7 @@ use self::files::{SystemRoots, read_secrets, read_text, trust};
 
 pub(crate) use serve::{run, runtime};
 
-/// Writes an error to standard error. Not logged, because logging may not have started yet.
+/// Writes an error to standard error, without the log, which may not have started yet.
 pub(crate) fn print_error(what: &str) {
     let _ = writeln!(io::stderr(), "provider: {what}");
 }
@@ -124,7 +124,8 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedCo
     Ok(LoadedConfig { config, text, transports })
 }
 
-/// Reads `HTTPS_PROXY` and `NO_PROXY`, or their names in lower case, from the environment.
+/// Reads `HTTPS_PROXY` and `NO_PROXY` from the environment, or their names in lower case if the
+/// upper-case variable is missing or empty. Returns an error if a value cannot be parsed.
 fn proxies() -> Result<ProxyRules, InputError> {
     let is_set = |name: &&str| std::env::var(name).is_ok_and(|text| !text.is_empty());
     let variable = |names: [&'static str; 2]| names.into_iter().find(is_set);

@@ -143,12 +143,12 @@ async fn run_until_stopped(
     }
 }
 
-/// The clock of the process.
+/// Returns the clock of the process, which reads the clocks of this host.
 fn clock() -> Clock {
     Clock::new(Arc::new(SystemTime))
 }
 
-/// The clocks of this host.
+/// Source of the times of this host: the wall clock, and the time since boot.
 struct SystemTime;
 
 impl TimeSource for SystemTime {
@@ -168,7 +168,7 @@ impl TimeSource for SystemTime {
     }
 }
 
-/// Returns a random seed.
+/// Returns a random seed for the delays of this process.
 fn seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

@@ -13,7 +13,7 @@ use super::{files::read_text, load, supervisor};
 pub(super) struct WatchedFiles {
     pub(super) file: PathBuf,
     pub(super) unknown_keys: UnknownKeys,
-    /// Paths of the files mounted for the Supervisor, in Supervisor mode.
+    /// Paths of the files mounted for the Supervisor; `None` in vCenter mode.
     pub(super) mounted: Option<MountPaths>,
 }
 

@@ -62,9 +62,9 @@ pub struct TokenSource {
 #[derive(Default)]
 struct State {
     token: Option<HeaderValue>,
-    /// Instant at which the source read `token`.
+    /// Instant at which the source read `token`; `None` before the first successful read.
     token_at: Option<Instant>,
-    /// Instant of the last read of the file, successful or not.
+    /// Instant of the last read of the file, successful or not; `None` before the first one.
     looked_at: Option<Instant>,
 }
 

@@ -208,7 +208,8 @@ impl Vcenter {
         result
     }
 
-    /// Sends one request and reads the whole answer, within the deadline.
+    /// Sends one request and reads the whole answer. Fails with [`CallErrorKind::TimedOut`] after
+    /// `deadline`.
     ///
     /// The future is boxed, so that the types of the callers' futures do not contain the types of
     /// the body.

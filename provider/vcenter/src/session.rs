@@ -107,13 +107,13 @@ impl<T: Login> Slot<T> {
         }
     }
 
-    /// Removes and returns the current login.
+    /// Removes and returns the current login, if any.
     pub(crate) fn take(&self) -> Option<T> {
         self.current.lock().expect("nothing panics under this lock").take()
     }
 
-    /// Removes and returns the current login for a caller that logs out. The next login need not
-    /// wait, however young this one is.
+    /// Removes and returns the current login, if any, for a caller that logs out. The next login
+    /// need not wait, however young this one is.
     pub(crate) async fn finish(&self) -> Option<T> {
         let mut gate = self.gate.lock().await;
         gate.logged_in_at = None;

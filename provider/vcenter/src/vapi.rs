@@ -20,15 +20,15 @@ const LOGOUT_DEADLINE: Duration = Duration::from_secs(5);
 /// request, and this number stays far below that limit.
 const BATCH: usize = 2000;
 
-/// Id of a tag.
+/// Id of a tag, as vAPI returns it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TagId(pub String);
 
-/// Id of a tag category.
+/// Id of a tag category, as vAPI returns it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CategoryId(pub String);
 
-/// A tag.
+/// A vSphere tag, without its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// Name; for zone and region categories, the value of the labels.
@@ -37,7 +37,7 @@ pub struct Tag {
     pub category: CategoryId,
 }
 
-/// A tag category.
+/// A category of vSphere tags, without its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {
     /// Name of the category, which the configuration uses.
@@ -314,7 +314,8 @@ fn decode(answer: &Answer) -> Result<Value, CallErrorKind> {
     })
 }
 
-/// Returns the items of a list. Older servers and simulators send null for an empty one.
+/// Returns the items of a list; `None` if the value is not a list. Older servers and simulators
+/// send null for an empty one.
 fn list(value: &Value) -> Option<&[Value]> {
     match value {
         Value::Null => Some(&[]),
@@ -323,7 +324,7 @@ fn list(value: &Value) -> Option<&[Value]> {
     }
 }
 
-/// Returns a text field; an empty text counts as missing.
+/// Returns a text field; `None` if it is missing, empty or not a text.
 fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str).filter(|t| !t.is_empty())
 }

@@ -29,9 +29,9 @@ const MAX_DEPTH: usize = 128;
 pub struct Element {
     /// Local name, without prefix.
     pub name: Arc<str>,
-    /// Local part of the value of `xsi:type`.
+    /// Local part of the value of `xsi:type`; `None` without this attribute.
     pub xsi_type: Option<Arc<str>>,
-    /// The plain `type` attribute, as on managed object references.
+    /// Value of the plain `type` attribute, as on managed object references; `None` without it.
     pub type_attr: Option<Arc<str>>,
     /// Character data directly inside this element. White space alone between children does not
     /// count.
@@ -41,7 +41,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// Returns the first child of this name.
+    /// Returns the first child of this name, if any.
     pub fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|c| *c.name == *name)
     }
@@ -51,7 +51,8 @@ impl Element {
         self.children.iter().filter(move |c| *c.name == *name)
     }
 
-    /// Returns the trimmed text of the first child of this name; an empty text counts as missing.
+    /// Returns the trimmed text of the first child of this name; `None` if the child is missing or
+    /// its text empty.
     pub fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|c| c.text.trim()).filter(|t| !t.is_empty())
     }

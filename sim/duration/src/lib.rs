@@ -1,6 +1,7 @@
 //! Durations in files, rules and commands, in the format of Go and Kubernetes: `1m30s`.
 //!
-//! [`parse()`] and [`format()`] convert text. The crate itself and its module [`option`] are for serde.
+//! [`parse()`] and [`format()`] convert text. The functions of the crate itself and of its module
+//! [`option`] are for serde.
 //!
 //! ```
 //! use std::time::Duration;

@@ -27,7 +27,7 @@ pub enum Action {
     /// bytes stays complete.
     #[non_exhaustive]
     Truncate {
-        /// Bytes of the body.
+        /// Number of bytes of the body that the client gets.
         bytes: u64,
     },
     /// Corrupts the body of the answer.

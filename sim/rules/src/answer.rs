@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A vim25 fault.
+/// A vim25 fault that a rule makes a vCenter answer with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SoapFault {
-    /// Class of the fault.
+    /// Name of the fault class, such as `NotAuthenticated`.
     #[serde(rename = "type")]
     pub class: String,
     /// Message of the fault; by default the usual one of the class, or a general one.
@@ -20,7 +20,7 @@ impl SoapFault {
         Self { class: class.into(), message: None }
     }
 
-    /// Sets the message.
+    /// Sets the message, in place of the usual one of the class.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
@@ -33,9 +33,9 @@ impl SoapFault {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct HttpStatus {
-    /// HTTP status code.
+    /// HTTP status code of the answer.
     pub code: u16,
-    /// `Retry-After` in seconds.
+    /// Value of the header `Retry-After` in seconds; `None` omits the header.
     #[serde(default, rename = "retryAfter", skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
     /// Message in the answer; by default that of the face.
@@ -71,7 +71,7 @@ impl HttpStatus {
 pub struct MissingPaths {
     /// Property paths; a path also makes all paths below it unreadable, and those that contain it.
     pub paths: Vec<String>,
-    /// The vim25 fault class.
+    /// Class of the vim25 fault that the answer gives as the reason, such as `NoPermission`.
     pub fault: String,
 }
 

@@ -2,23 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A `Status`. For omitted fields the sim uses the words of a real server for the same call.
+/// A Kubernetes `Status` that an API server answers with. For omitted fields the sim uses the words
+/// of a real server for the same call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct KubeStatus {
     /// HTTP status code, from 400 to 599.
     pub code: u16,
-    /// Reason, such as `Conflict` or `Invalid`.
+    /// Reason, such as `Conflict` or `Invalid`; by default that of a real server for the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Message of the `Status`.
+    /// Message of the `Status`; by default that of a real server for the same call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Invalid fields, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<KubeCause>,
-    /// Seconds after which the client may retry, sent in the header `Retry-After` and in `details`.
+    /// Seconds after which the client may retry, sent in the header `Retry-After` and in `details`;
+    /// not sent if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
 }
@@ -34,7 +36,7 @@ pub struct KubeCause {
     /// Description of the problem.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Path of the field.
+    /// Path of the field, such as `spec.providerID`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
@@ -89,14 +91,14 @@ impl KubeStatus {
         self
     }
 
-    /// Sets the message.
+    /// Sets the message, in place of that of a real server.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
         self
     }
 
-    /// Adds an invalid field.
+    /// Adds an invalid field with its reason to `causes`.
     #[must_use]
     pub fn cause(mut self, cause: KubeCause) -> Self {
         self.causes.push(cause);

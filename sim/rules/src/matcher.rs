@@ -61,7 +61,7 @@ pub struct Resource {
     /// Name of a machine, other inventory object, tag or Kubernetes object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Namespace.
+    /// Namespace of the Kubernetes object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Managed object id, or the id of a tag or category.

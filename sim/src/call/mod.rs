@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::Identity;
 pub use digest::Digest;
 pub(crate) use digest::session_digest;
-pub(crate) use reply::full;
 pub use reply::Body;
+pub(crate) use reply::full;
 pub(crate) use reply::{Outcome, Reply};
 pub use sim_rules::Face;
 
@@ -55,14 +55,15 @@ impl Class {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
-    /// Managed object type or Kubernetes kind (`VirtualMachine`, `Node`).
+    /// Managed object type or Kubernetes kind (`VirtualMachine`, `Node`); `None` if the request
+    /// names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Name of the Kubernetes object, or of the machine, other inventory object or tag that `moref`
     /// or `uuid` identifies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Kubernetes namespace.
+    /// Namespace of the Kubernetes object; `None` for a cluster-wide object and for a vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Managed object id (`vm-17`), or the id of a tag or category.
@@ -107,7 +108,8 @@ pub struct Caller {
     pub client: String,
     /// The `User-Agent` header.
     pub user_agent: String,
-    /// User of the session or credential that the call carries, read before the login check.
+    /// User of the session or credential that the call carries, read before the login check; `None`
+    /// if it carries none or an unknown one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
@@ -132,11 +134,11 @@ pub(crate) struct Incoming {
     /// The whole body. An API server cuts a body beyond its limit; a body that the server cannot
     /// read is empty.
     pub body: Bytes,
-    /// Client of the connection.
+    /// Client that sent the request, as the transport sees it.
     pub peer: Peer,
 }
 
-/// A classified request.
+/// A request that a face has classified by operation, target and caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {

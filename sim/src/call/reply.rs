@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
 /// Answer of a face to one call.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    /// The HTTP response.
+    /// The HTTP response for the client.
     pub response: http::Response<Body>,
     /// Part of the answer that the ledger records.
     pub outcome: Outcome,

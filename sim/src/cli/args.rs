@@ -211,7 +211,7 @@ impl From<SupervisorProfile> for Profile {
     }
 }
 
-/// On or off.
+/// Value of an option that is `on` or `off`, such as `--heartbeats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Switch {
     On,

@@ -1,6 +1,6 @@
 //! Text tables whose columns are as wide as their widest cell.
 
-/// Alignment of a column.
+/// Alignment of the cells of a column; left by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     Left,

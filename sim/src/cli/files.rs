@@ -63,7 +63,7 @@ impl Drop for Lock {
     }
 }
 
-/// True if `path` names the open file `file`; false if no file is at `path`.
+/// True if `path` names the open file `file`; false if `path` names another file or none.
 #[cfg(unix)]
 fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
@@ -75,7 +75,7 @@ fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Always true, because the standard library cannot compare files on other systems.
+/// Returns true, because the standard library cannot compare files on this system.
 #[cfg(not(unix))]
 fn is_at(_: &fs::File, _: &Path) -> io::Result<bool> {
     Ok(true)
@@ -97,7 +97,7 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Creates the directory `sim-<process id>-<n>` in the system's directory of temporary files,
-    /// with the first `n` from 0 to 99 that is free.
+    /// with the first `n` from 0 to 99 that is free. Fails if none is free.
     pub(crate) fn new() -> io::Result<Self> {
         let base = std::env::temp_dir();
         let id = std::process::id();

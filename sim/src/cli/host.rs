@@ -2,11 +2,11 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Error text for an invalid name.
+/// Remedy in the error for an invalid name or address.
 const NAMES: &str = "write a host name or an IP address, such as vc.example or 10.0.0.5";
 
 /// Parses a name or address for the certificates. A name may begin with `*.`; an IPv6 address has
-/// no brackets.
+/// no brackets. The error is the remedy.
 pub(super) fn name(text: &str) -> Result<String, String> {
     let plain = text.strip_prefix("*.").unwrap_or(text);
     let is_good = text.parse::<Ipv6Addr>().is_ok() || is_host(plain);
@@ -14,7 +14,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 }
 
 /// Parses a name under which clients reach a listener: `HOST[:PORT]`, with IPv6 addresses in
-/// brackets.
+/// brackets. The error is the remedy.
 pub(super) fn advertised(text: &str) -> Result<String, String> {
     if text.parse::<Ipv6Addr>().is_ok() {
         return Err(format!("write [{text}] or [{text}]:PORT"));

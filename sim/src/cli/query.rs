@@ -13,7 +13,7 @@ use super::columns::{Align, columns};
 use super::{CliError, Terminal};
 use crate::faults::{self, Ops, catalogue};
 
-/// Runs `sim world …`.
+/// Runs `sim world …`: lists the machines, or sends events to the admin port.
 pub(super) fn world(command: &World) -> Result<(), CliError> {
     match command {
         World::List { json: true, admin } => {
@@ -43,7 +43,7 @@ pub(super) fn world(command: &World) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Runs `sim fault …`.
+/// Runs `sim fault …`: lists, adds or removes fault rules through the admin port.
 pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
     match command {
         Fault::Add { rules, admin } => add_rules(rules, admin),
@@ -131,7 +131,7 @@ fn remove_rules(ids: &[String], all: bool, admin: &Admin) -> Result<(), CliError
     Ok(())
 }
 
-/// Runs `sim health`.
+/// Runs `sim health`: asks the admin port for its health. Fails if no sim answers.
 pub(super) fn health(command: &Health) -> Result<(), CliError> {
     let Health { admin } = command;
     let answer = call(admin, Method::GET, "/admin/v1/healthz", Vec::new())?;
@@ -139,7 +139,7 @@ pub(super) fn health(command: &Health) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Runs `sim ledger`.
+/// Runs `sim ledger`: prints records or counts to standard output.
 pub(super) fn ledger(command: &Ledger) -> Result<(), CliError> {
     let Ledger { counts, op, since, admin } = command;
     let mut path = format!("/ledger?since={since}");

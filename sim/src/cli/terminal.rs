@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::CliError;
 
-/// Standard output and standard error.
+/// Writer to standard output and standard error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terminal;
 
@@ -27,7 +27,7 @@ impl Terminal {
         let _ = writeln!(std::io::stderr().lock(), "warning: {text}");
     }
 
-    /// Sends log lines to standard error.
+    /// Sends log lines that match `filter` to standard error. Fails for an invalid filter.
     pub(super) fn log(self, filter: &str) -> Result<(), CliError> {
         let filter = EnvFilter::try_new(filter).map_err(|error| {
             CliError::input(format!("--log {filter}: {error}"), "write a level, such as info")

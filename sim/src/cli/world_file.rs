@@ -43,7 +43,8 @@ struct Metadata {
     _annotations: std::collections::BTreeMap<String, String>,
 }
 
-/// Parses a world file. Returns the topology, and the seed if the file has one.
+/// Parses a world file. Returns the topology, and the seed if the file has one. The error names the
+/// key, the value and the remedy.
 pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), DocumentError> {
     let mut spec = spec(text)?;
     // `spec` has the keys of a `Topology`, and the seed.

@@ -10,14 +10,14 @@ use crate::WorldHandle;
 use crate::shared_world::Locked;
 use kube_sim_api::{Backend, Changes};
 
-/// The objects of one control plane.
+/// Backend of an API server: the objects of one control plane of the world.
 #[derive(Clone, Debug)]
 pub(super) struct PlaneBackend {
     pub(super) world: WorldHandle,
     pub(super) plane: ControlPlane,
 }
 
-/// The locked world, of which the guard shows one control plane.
+/// Lock of the world that gives access to the objects of one control plane only.
 struct LockedPlane<'a> {
     world: Locked<'a>,
     plane: ControlPlane,

@@ -124,8 +124,8 @@ fn invalid(call: &Call, def: &ResourceDef, causes: &[KubeCause], status: &mut St
     def.kind.as_ref().clone_into(&mut details.kind);
 }
 
-/// 429 as the real server's filter for priority and fairness sends it: a text page, not a `Status`,
-/// that asks the client to retry after `seconds`.
+/// Answer 429 as the real server's filter for priority and fairness sends it: a text page, not a
+/// `Status`, that asks the client to retry after `seconds`.
 fn throttled(seconds: u32) -> kube_sim_api::Reply {
     let text = "Too many requests, please try again later.\n";
     let code = StatusCode::TOO_MANY_REQUESTS;

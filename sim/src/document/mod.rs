@@ -19,9 +19,9 @@ pub struct DocumentError {
     /// Value of the key: as JSON, cut after 60 characters, or an unknown word as it is. Empty if it
     /// does not help the user.
     pub value: String,
-    /// Problem with the value.
+    /// Description of the problem, such as `unknown key`.
     pub problem: String,
-    /// Remedy for the problem.
+    /// Change of the document that solves the problem.
     pub remedy: String,
 }
 

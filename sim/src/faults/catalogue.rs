@@ -10,12 +10,12 @@ static CATALOGUE: LazyLock<Vec<Known>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("catalogue.yaml")).expect("catalogue.yaml is valid")
 });
 
-/// A named failure.
+/// A failure with a name, which `sim fault add` and rules in files accept in place of a rule.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Known {
-    /// Description in one line.
+    /// Description of the failure in one line.
     pub about: String,
     /// The rule; its id is the name of the failure.
     pub rule: Rule,

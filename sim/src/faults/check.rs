@@ -101,7 +101,7 @@ pub(crate) fn wrong_class(ops: &Ops) -> Option<String> {
 }
 
 /// Returns the first operation in `op`, named without `*` or `@`, that `read.stale` cannot affect
-/// on any face that the rule matches ([`can_be_stale`]).
+/// on any face that the rule matches ([`can_be_stale`]); `None` if it can affect all of them.
 fn never_stale(matcher: &Matcher) -> Option<&str> {
     let all = [Face::Soap, Face::Vapi, Face::Cluster, Face::Supervisor];
     let protocol = matcher.protocol;
@@ -112,7 +112,8 @@ fn never_stale(matcher: &Matcher) -> Option<&str> {
     matcher.op.patterns().filter(|it| !it.contains(['*', '@'])).find(|it| !can_be(it))
 }
 
-/// Returns the name of the action in rules if only a Kubernetes API server can perform it.
+/// Returns the name of the action in rules if only a Kubernetes API server can perform it; else
+/// `None`.
 fn kubernetes_only(action: &Action) -> Option<&'static str> {
     Some(match action {
         Action::WatchGone => "watch.gone410",

@@ -20,21 +20,22 @@ pub(crate) struct Effects {
     pub missing_set: Vec<MissingPaths>,
     /// True if the property collector must reject the version in the request.
     pub version_reset: bool,
-    /// Effects on a watch.
+    /// Effects on the events and the duration of a watch.
     pub watch: WatchEffects,
-    /// Maximum number of objects in a list, or in the initial state of a watch.
+    /// Maximum number of objects in a list, or in the initial state of a watch; `None` for all.
     pub partial: Option<usize>,
-    /// Number of changes by which reads that accept any state (`resourceVersion=0`) lag behind.
+    /// Number of changes by which reads that accept any state (`resourceVersion=0`) lag behind;
+    /// `None` for the current state.
     pub stale: Option<usize>,
     /// Number of changes by which reads lag behind, even those that must be consistent
-    /// ([`Action::ReadStale`](super::Action::ReadStale)).
+    /// ([`Action::ReadStale`](super::Action::ReadStale)); `None` for the current state.
     pub read_stale: Option<usize>,
     /// True if requests for a further page of a list get 410.
     pub continue_expired: bool,
     /// True if the conversion webhook must be unavailable.
     pub conversion_down: bool,
     /// Number of changes per resource that the API server keeps; it drops older ones before it
-    /// serves this call.
+    /// serves this call. `None` drops nothing.
     pub compact: Option<usize>,
 }
 

@@ -125,7 +125,7 @@ impl std::fmt::Debug for Inner {
 }
 
 impl Ledger {
-    /// Returns an empty ledger.
+    /// Returns an empty ledger that keeps the records in memory that `keep` allows.
     pub fn new(keep: Keep) -> Self {
         let inner = Inner {
             keep,

@@ -38,7 +38,7 @@ impl Counts {
         *self.by.entry(cell).or_default() += 1;
     }
 
-    /// Number of all calls.
+    /// Number of calls in all counts together.
     pub fn total(&self) -> u64 {
         self.by.values().sum()
     }
@@ -88,7 +88,7 @@ impl FromIterator<Record> for Counts {
 }
 
 impl fmt::Display for Counts {
-    /// One line per server and operation, with its count.
+    /// Writes one line per server and operation, with its count.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for ((server, operation), n) in self.by_operation() {
             writeln!(f, "{server:<8} {operation:<34} {n:>6}")?;

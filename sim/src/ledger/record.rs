@@ -9,12 +9,12 @@ use super::Digest;
 use crate::faults::Evaluation;
 use crate::{Call, Caller, Class, Face, RequestNote, Target};
 
-/// Kind of a record.
+/// Kind of a record: a call, or a note about the world, the rules or the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Kind {
-    /// A request.
+    /// A call: a request to a face.
     Call,
     /// A change of the world or of the Supervisor's credentials by a test or the admin port.
     World,
@@ -24,7 +24,7 @@ pub enum Kind {
     Note,
 }
 
-/// End of a call.
+/// End of a call: its time, its status, and facts about the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ended {
@@ -34,7 +34,8 @@ pub struct Ended {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Failure in the answer: vim25 fault class, vAPI error type or reason of a Kubernetes
-    /// `Status`; for an answer without any of them, the HTTP reason or status code.
+    /// `Status`; for an answer without any of them, the HTTP reason or status code. `None` if the
+    /// call did not fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// Number of objects in the answer.
@@ -53,8 +54,8 @@ pub struct Ended {
     pub broken: Option<Reason>,
 }
 
-/// One of [`BROKEN`]. The alias hides the reference from serde, which would otherwise borrow the
-/// text from its input.
+/// A value of [`BROKEN`]. The alias hides the reference from serde, which would otherwise borrow
+/// the text from its input.
 type Reason = &'static str;
 
 /// All values of [`Ended::broken`].
@@ -73,20 +74,20 @@ pub struct Record {
     pub seq: u64,
     /// Time of the record, in nanoseconds of world time; for a call, that of its arrival.
     pub t: Time,
-    /// Kind of the record.
+    /// Kind of the record: call, change of the world, change of the rules, or note.
     pub kind: Kind,
-    /// Phase that [`Ledger::set_phase`](super::Ledger::set_phase) had set.
+    /// Phase that [`Ledger::set_phase`](super::Ledger::set_phase) had set; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Arc<str>>,
-    /// Front end that served the call.
+    /// Front end that served the call; `None` for a record that is not a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub face: Option<Face>,
-    /// Name of the server.
+    /// Name of the server that received the call; empty for a record that is not a call.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
     /// Name of the operation; for a record that is not a call, its text.
     pub op: String,
-    /// Kind of work of the operation.
+    /// Kind of work that the operation does; `None` for a record that is not a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// Object that the call refers to.
@@ -95,7 +96,7 @@ pub struct Record {
     /// Client that made the call.
     #[serde(default, skip_serializing_if = "is_default")]
     pub client: Caller,
-    /// One-way digest of the session or credential.
+    /// One-way digest of the session or credential; `None` if the call carries none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Part of the request that the ledger keeps.

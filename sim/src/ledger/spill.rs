@@ -27,7 +27,8 @@ pub(super) struct Spill {
 }
 
 impl Spill {
-    /// Starts the writer thread.
+    /// Starts the thread that writes queued lines to `sink`. Fails if the system cannot start a
+    /// thread.
     pub(super) fn new(sink: impl Write + Send + 'static) -> io::Result<Self> {
         let (lines, received) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -80,7 +81,7 @@ fn write(
 }
 
 /// Writes `first` and the lines that wait, at most [`MAX_BATCH`] in all, and passes them to the
-/// operating system.
+/// operating system. Subtracts their bytes from `waiting`.
 fn write_batch(
     first: String,
     received: &Receiver<String>,

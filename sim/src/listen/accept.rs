@@ -21,11 +21,11 @@ use crate::{Body, Server};
 /// Pause after a failure to accept a connection, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Server behind a listener.
+/// Server behind a listener: a face or the admin port.
 pub(super) enum ServedBy {
     /// A vCenter or a Kubernetes API server.
     Face(Server, Alpn),
-    /// The admin port.
+    /// The admin port, as a router of requests.
     Admin(axum::Router),
 }
 
@@ -39,7 +39,7 @@ impl ServedBy {
     }
 }
 
-/// A bound listener.
+/// A bound listener: a socket, the server behind it, and the settings of its connections.
 pub(super) struct Listener {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
@@ -54,8 +54,8 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Accepts connections until `stop` is canceled. Each connection becomes a task of `tasks`,
-    /// unless the server is down or the door is shut. In that case the listener resets the
-    /// connection at once.
+    /// unless the server is down or [`ClientGate::shut`] has cut its clients off. In that case the
+    /// listener resets the connection at once.
     pub(super) async fn run(
         self,
         mut changes: Changes,

@@ -1,9 +1,9 @@
 //! One accepted connection: TLS handshake, HTTP, and its end.
 //!
 //! The client can end the connection. When the sim stops, the connection ends gracefully. A rule,
-//! the stop of a vCenter, a shut door or a client that does not read breaks the connection: it ends
-//! with a TCP reset, without TLS close and without FIN. A request head that does not arrive in time
-//! ends the connection, too.
+//! the stop of a vCenter, a shut [`ClientGate`](super::ClientGate) or a client that does not read
+//! breaks the connection: it ends with a TCP reset, without TLS close and without FIN. A request
+//! head that does not arrive in time ends the connection, too.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -41,7 +41,7 @@ pub(super) struct CloseTokens {
     pub(super) stop: CancellationToken,
 }
 
-/// An accepted connection.
+/// An accepted connection of a client, with its TLS settings and the tokens that end it.
 pub(super) struct Connection {
     socket: Socket,
     tls: Option<TlsAcceptor>,

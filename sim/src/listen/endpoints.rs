@@ -38,15 +38,15 @@ impl Endpoint {
 /// the admin port and of both administrators. Has no logins of vCenters.
 #[derive(Clone)]
 pub struct Endpoints {
-    /// The vCenters by name.
+    /// Endpoints of the vCenters, by name.
     pub vcenters: BTreeMap<String, Endpoint>,
-    /// The cluster.
+    /// Endpoint of the workload cluster's API server.
     pub cluster: Endpoint,
-    /// The Supervisor, if the world has one.
+    /// Endpoint of the Supervisor; `None` if the world has none.
     pub supervisor: Option<Endpoint>,
-    /// The admin port.
+    /// Endpoint of the admin port.
     pub admin: Endpoint,
-    /// Bearer token of the admin port, if it requires one.
+    /// Bearer token of the admin port; `None` if the port requires none.
     pub admin_token: Option<String>,
     /// Authority that signs the certificates; `None` without TLS. Stays the first one when the
     /// Supervisor gets another authority.

@@ -60,7 +60,7 @@ impl Framing {
         }
     }
 
-    /// Parses more bytes.
+    /// Parses the next bytes that the client sends.
     pub(super) fn read(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             bytes = match self.part {

@@ -48,7 +48,7 @@ pub(super) struct HeadDeadline<S> {
     heads: ServedRequests,
     lasts: Duration,
     framing: Framing,
-    /// The head that has begun, and its deadline.
+    /// Number of the head that has begun, and its deadline; `None` while no head is awaited.
     begun: Option<(u64, Pin<Box<Sleep>>)>,
 }
 

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::ListenError;
 
-/// Adds `n` to the port of an address; port 0 stays 0, so that the system picks each port.
+/// Adds `n` to the port of an address; port 0 stays 0, so that the system picks each port. Fails if
+/// the sum is above 65535.
 pub(super) fn counted_up(first: SocketAddr, n: usize) -> Result<SocketAddr, ListenError> {
     if first.port() == 0 {
         return Ok(first);
@@ -13,7 +14,7 @@ pub(super) fn counted_up(first: SocketAddr, n: usize) -> Result<SocketAddr, List
     port.map(|port| SocketAddr::new(first.ip(), port)).ok_or(ListenError::TooFewPorts(first.port()))
 }
 
-/// Adds `n` to the port of `host:port`; returns a name without a port unchanged.
+/// Adds `n` to the port of `host:port`, even above 65535; returns a name without a port unchanged.
 pub(super) fn count_up(public: &str, n: usize) -> String {
     match split_port(public) {
         (host, Some(port)) => format!("{host}:{}", usize::from(port) + n),

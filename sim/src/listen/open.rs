@@ -25,9 +25,9 @@ pub enum ListenError {
     Bind {
         /// Name of the listener: a vCenter's name, `cluster`, `supervisor` or `admin`.
         face: String,
-        /// Address of the listener.
+        /// Address on which the listener was to listen.
         address: SocketAddr,
-        /// Error that the system returned.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -281,7 +281,7 @@ fn local(face: &str, listener: &TcpListener) -> Result<SocketAddr, ListenError> 
 }
 
 /// Returns a random secret of 32 hexadecimal digits. Unlike the sim's passwords and other tokens,
-/// it does not follow from the seed.
+/// it does not follow from the seed. Fails if the system has no randomness.
 fn random_token() -> Result<String, TlsError> {
     let mut bytes = [0; 16];
     let random = ring::default_provider().secure_random;

@@ -28,13 +28,14 @@ pub enum Transport {
 /// listening address, or loopback if that address is unspecified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advertise {
-    /// Name of the vCenters. If it has a port, the n-th vCenter (from 0) gets that port plus n.
+    /// Name of the vCenters; `None` for the default. If the name has a port, the n-th vCenter (from
+    /// 0) gets that port plus n.
     pub vcenter: Option<String>,
-    /// Name of the cluster.
+    /// Name of the workload cluster's API server; `None` for the default.
     pub cluster: Option<String>,
-    /// Name of the Supervisor.
+    /// Name of the Supervisor's API server; `None` for the default.
     pub supervisor: Option<String>,
-    /// Name of the admin port.
+    /// Name of the admin port; `None` for the default.
     pub admin: Option<String>,
 }
 
@@ -45,9 +46,9 @@ pub struct ListenOptions {
     /// Address of the first vCenter. Each further vCenter listens on the next higher port. If the
     /// port is 0, the system picks the ports of all vCenters.
     pub vcenter: SocketAddr,
-    /// Address of the cluster.
+    /// Address of the workload cluster's API server.
     pub cluster: SocketAddr,
-    /// Address of the Supervisor, if the world has one.
+    /// Address of the Supervisor's API server, if the world has a Supervisor.
     pub supervisor: SocketAddr,
     /// Address of the admin port. If it is not loopback, or if `admin_token` is set, the port
     /// requires a bearer token.

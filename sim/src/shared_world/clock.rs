@@ -83,7 +83,7 @@ impl Clock {
         }
     }
 
-    /// Current world time.
+    /// Returns the current world time.
     pub fn now(&self) -> Time {
         Time::after_start(self.stretch.lock().now())
     }

@@ -11,7 +11,7 @@ use crate::WorldHandle;
 use crate::faults::{Action, Addition, Faults, Rule, RuleError};
 use crate::ledger::{Kind, Ledger};
 
-/// World, ledger and rules of one sim. Clones refer to the same sim.
+/// Handles of the world, ledger and rules of one sim. Clones refer to the same sim.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub(crate) world: WorldHandle,
@@ -21,6 +21,9 @@ pub(crate) struct Control {
 
 impl Control {
     /// Applies a command, and notes it in the ledger if the world accepts it.
+    ///
+    /// # Errors
+    /// The fault with which the world refuses the command.
     pub(crate) fn apply(&self, command: Command) -> Result<Applied, Fault> {
         let text = describe(&command);
         let applied = self.world.apply(command)?;
@@ -107,9 +110,9 @@ impl Control {
     }
 }
 
-/// Rules that [`Sim::fault`](crate::Sim::fault) has added. Dropping the guard removes those that are
-/// still in force, and notes each removal in the ledger. The removal may lock the world, so do not
-/// drop the guard inside [`WorldHandle::read`].
+/// Rules that [`Sim::fault`](crate::Sim::fault) has added. Dropping the guard removes those that
+/// are still in force, and notes each removal in the ledger. The removal may lock the world, so do
+/// not drop the guard inside [`WorldHandle::read`].
 ///
 /// ```
 /// # use sim::Sim;

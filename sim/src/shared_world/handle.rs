@@ -25,7 +25,7 @@ pub struct WorldHandle {
 }
 
 impl WorldHandle {
-    /// Shares `world`; `clock` provides its time.
+    /// Returns a handle that shares `world`; `clock` provides the time of the world.
     pub fn new(world: World, clock: Clock) -> Self {
         Self {
             world: Arc::new(FairMutex::new(world)),
@@ -35,7 +35,7 @@ impl WorldHandle {
         }
     }
 
-    /// Current world time.
+    /// Returns the current world time.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
@@ -167,7 +167,7 @@ pub(crate) struct Locked<'a> {
     wake: Wake<'a>,
 }
 
-/// Sends the signal on drop, if the world has changed.
+/// Wakes the tasks that wait for a change, on drop, if the world has changed.
 struct Wake<'a> {
     signal: &'a Signal,
     is_due: bool,
@@ -242,7 +242,7 @@ impl Locked<'_> {
         now
     }
 
-    /// Current world time.
+    /// Returns the current world time.
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }

@@ -18,20 +18,20 @@ use crate::WorldHandle;
 /// Version of the format that this program writes and reads.
 const VERSION: u32 = 1;
 
-/// First line of a recording.
+/// First line of a recording: the version of the format and the first state.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head<S> {
-    /// Version of the format.
+    /// Version of the format of the recording.
     recording: u32,
     state: S,
 }
 
-/// Any line after the first.
+/// A line of a recording after the first: an event or a mark.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum Line<E> {
-    /// An event.
+    /// An event of the world, with the world time at which it happened.
     Event { t: Time, event: E },
     /// The lines before this one are complete until this time.
     Mark {
@@ -42,7 +42,7 @@ enum Line<E> {
     },
 }
 
-/// Content of a recording.
+/// Content of a recording: the events, and whether the sim ended cleanly.
 #[derive(Debug)]
 pub struct Recording {
     /// The first state, and every event up to [`until`](Self::until).
@@ -84,15 +84,15 @@ pub enum RecordingError {
     /// The recording has another version.
     #[error("line 1: recording: {0}: unknown version; this program reads version {VERSION}")]
     Version(u32),
-    /// The recording is empty.
+    /// The recording has no line.
     #[error("empty file: line 1 of a recording has its version and the state of the world")]
     Empty,
-    /// A line is malformed.
+    /// A line is not valid JSON of the expected form.
     #[error("line {line}: {error}")]
     Malformed {
         /// Number of the line, from 1.
         line: usize,
-        /// The reason.
+        /// Error of the JSON parser.
         error: serde_json::Error,
     },
     /// No mark follows the first line, so no time is known until which the recording is complete.

@@ -155,8 +155,8 @@ impl Builder {
     }
 }
 
-/// Path of the calls to a server. Each kind of server has an inbox, so that request bodies to one
-/// kind cannot use up the memory limit of another.
+/// Returns the path of the calls to a server. Each kind of server has its own `inbox`, so that
+/// request bodies to one kind cannot use up the memory limit of another.
 fn call_path(control: &Control, front: Front, inbox: &BodyReader) -> CallPath {
     let Control { world, ledger, faults } = control.clone();
     CallPath { world, ledger, faults, inbox: inbox.clone(), front: Arc::new(front) }
@@ -224,27 +224,27 @@ impl Sim {
         Builder::default()
     }
 
-    /// The world.
+    /// Handle of the world, to read it and to change it.
     pub fn world(&self) -> &WorldHandle {
         &self.control.world
     }
 
-    /// The ledger.
+    /// The ledger, which records every call.
     pub fn ledger(&self) -> &Ledger {
         &self.control.ledger
     }
 
-    /// The fault rules.
+    /// The fault rules in force, with their counters.
     pub fn faults(&self) -> &Faults {
         &self.control.faults
     }
 
-    /// The vCenters by name.
+    /// Names and servers of the vCenters, sorted by name.
     pub fn vcenters(&self) -> impl Iterator<Item = (&str, &Server)> {
         self.vcenters.iter().map(|(name, server)| (name.as_str(), server))
     }
 
-    /// A vCenter by name: `vc0`, `vc1`, …
+    /// Returns a vCenter by name: `vc0`, `vc1`, …; `None` if the world has none of this name.
     pub fn vcenter(&self, name: &str) -> Option<&Server> {
         self.vcenters.get(name)
     }

@@ -86,7 +86,7 @@ pub struct Supervisor {
     pub(crate) given: Arc<Mutex<ProviderCredentials>>,
 }
 
-/// Omits the tokens.
+/// Omits the bearer tokens, which are secrets.
 impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Supervisor").field("namespace", &self.namespace).finish_non_exhaustive()
@@ -130,7 +130,7 @@ impl Supervisor {
         &self.cluster
     }
 
-    /// Identity of the provider.
+    /// User name and groups of the provider's ServiceAccount.
     pub fn provider(&self) -> Identity {
         provider(&self.namespace)
     }

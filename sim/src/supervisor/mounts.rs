@@ -29,8 +29,9 @@ pub(crate) struct Mounts {
 }
 
 impl Mounts {
-    /// Writes all files. Only the user of this process may read the files. `stamp` is the time in
-    /// the format that a kubelet uses in names of directories.
+    /// Writes all files below the directory, with the given token. Only the user of this process
+    /// may read the files. `stamp` is the time in the format that a kubelet uses in names of
+    /// directories.
     pub(crate) fn write(&self, token: &str, stamp: &str) -> io::Result<()> {
         let Self { below, authority, namespace, owner } = self;
         let all = [("ca.crt", authority.as_str()), ("namespace", namespace), ("token", token)];

@@ -29,7 +29,7 @@ pub struct Admin {
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// Omits the bearer token.
+/// Omits the bearer token, which is a secret.
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin").field("base", &self.base).finish_non_exhaustive()
@@ -73,12 +73,13 @@ impl Admin {
         records.collect()
     }
 
-    /// Adds a fault rule.
+    /// Adds a fault rule, in force from the next call on. The admin port refuses an invalid rule,
+    /// and one whose id another rule in force has.
     pub async fn add(&self, rule: Rule) -> Result<(), Error> {
         self.add_all(&[rule]).await
     }
 
-    /// Adds fault rules, all of them or none.
+    /// Adds fault rules, all of them or none, in force from the next call on.
     pub async fn add_all(&self, rules: &[Rule]) -> Result<(), Error> {
         self.add_document(&rules).await
     }
@@ -105,7 +106,7 @@ impl Admin {
         self.call(Method::DELETE, "/faults", None).await.map(drop)
     }
 
-    /// Removes the fault rule with this id.
+    /// Removes the fault rule with this id. The admin port refuses an unknown id.
     pub async fn remove(&self, id: &str) -> Result<(), Error> {
         self.call(Method::DELETE, &format!("/faults/{id}"), None).await.map(drop)
     }

@@ -55,12 +55,12 @@ impl SimContainer {
         &self.told.vcenters
     }
 
-    /// The workload cluster.
+    /// Endpoint and administrator of the workload cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.told.cluster
     }
 
-    /// The Supervisor, if the world has one.
+    /// Endpoint, administrator and provider files of the Supervisor; `None` if the world has none.
     pub fn supervisor(&self) -> Option<&Supervisor> {
         self.told.supervisor.as_ref()
     }
@@ -79,7 +79,7 @@ impl SimContainer {
         kubeconfig(url, token, self.ca_pem())
     }
 
-    /// Returns a kubeconfig for the administrator of the Supervisor, if the world has one.
+    /// Returns a kubeconfig for the administrator of the Supervisor; `None` if the world has none.
     pub fn supervisor_kubeconfig(&self) -> Option<String> {
         let it = self.told.supervisor.as_ref()?;
         Some(kubeconfig(&it.url, &it.token, &it.provider.certificate_authority))
@@ -90,7 +90,7 @@ impl SimContainer {
         &self.admin
     }
 
-    /// The underlying container.
+    /// The container of testcontainers, for requests to the container engine.
     pub fn container(&self) -> &ContainerAsync<SimImage> {
         &self.container
     }

@@ -78,14 +78,14 @@ pub struct Supervisor {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ProviderFiles {
-    /// Contents of `ca.crt`, PEM; empty with `--plain-text`.
+    /// Contents of the file `ca.crt`: the authority to trust, as PEM; empty with `--plain-text`.
     #[serde(default)]
     pub certificate_authority: String,
-    /// Contents of `namespace`.
+    /// Contents of the file `namespace`: the Supervisor namespace of the workload cluster.
     pub namespace: String,
-    /// Contents of `token`.
+    /// Contents of the file `token`: the bearer token of the provider.
     pub token: String,
-    /// Contents of `ownerref.json`.
+    /// Contents of the file `ownerref.json`: the owner of objects that the provider creates.
     pub owner_reference: Value,
 }
 

@@ -15,7 +15,7 @@ pub enum Error {
     Container {
         /// Name and tag of the image.
         image: String,
-        /// Error of testcontainers.
+        /// Error of the crate testcontainers.
         #[source]
         source: TestcontainersError,
     },
@@ -25,7 +25,7 @@ pub enum Error {
          check that the container still runs"
     )]
     Silent {
-        /// Method of the request.
+        /// HTTP method of the request.
         method: http::Method,
         /// Path of the request.
         path: String,
@@ -38,11 +38,11 @@ pub enum Error {
     /// The admin port refused the request.
     #[error("the admin port refused {method} {path} with {status}: {error}; remedy: {remedy}")]
     Refused {
-        /// Method of the request.
+        /// HTTP method of the request.
         method: http::Method,
         /// Path of the request.
         path: String,
-        /// Status of the answer.
+        /// HTTP status of the answer.
         status: http::StatusCode,
         /// Problem, as sim reports it.
         error: String,

@@ -27,9 +27,9 @@ impl Counts {
 pub struct OperationCount {
     /// Name of the server: `vc0`, `cluster`, `supervisor`.
     pub server: String,
-    /// Name of the operation.
+    /// Name of the operation, such as `Login` or `list nodes`.
     pub op: String,
-    /// Number of calls.
+    /// Number of calls in the ledger's memory.
     pub calls: u64,
 }
 
@@ -64,12 +64,12 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Client {
-    /// `User-Agent` header of the client.
+    /// `User-Agent` header of the client; `None` if the record has none.
     #[serde(default)]
     pub user_agent: Option<String>,
 }
 
-/// End of a call.
+/// End of a call: its time, its status and the failure in the answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Ended {
@@ -81,8 +81,9 @@ pub struct Ended {
     /// SOAP fault class, vAPI error type or Kubernetes reason; `None` for an answer without one.
     #[serde(default)]
     pub fault: Option<String>,
-    /// Reason for a missing or incomplete answer: `reset`, `blackhole`, `truncated`, or `abandoned`
-    /// if the client disconnected. `None` for a complete answer.
+    /// Reason for a missing or incomplete answer: `reset`, `truncated`, or `abandoned` if the
+    /// client disconnected or the service stopped before sim answered, as after a `blackhole` rule.
+    /// `None` for a complete answer.
     #[serde(default)]
     pub broken: Option<String>,
 }

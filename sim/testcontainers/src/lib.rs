@@ -1,9 +1,9 @@
 //! Runs sim, a simulator of vCenters, a Supervisor and a workload cluster, as a container of a
 //! test.
 //!
-//! The program under test needs no code of the simulator. Of the crates of its repository, this one
-//! depends only on the types of fault rules ([`rules`]). A test starts a container, passes the URL of a vCenter to the program, adds
-//! fault rules, and reads the calls of the program from the ledger:
+//! The program under test needs no code of the simulator. Of the simulator, this crate contains
+//! only the types of fault rules ([`rules`]). A test starts a container, passes the URL of a
+//! vCenter to the program, adds fault rules, and reads the calls of the program from the ledger:
 //!
 //! ```no_run
 //! use sim_testcontainers::{Action, Rule, Sim};
@@ -13,7 +13,7 @@
 //! let vcenter = sim.vcenter("vc0")?; // its URL, accounts and fingerprints
 //! let busy = Rule::new("busy", [Action::status(503)]).op(["@login"]).first(2);
 //! sim.admin().add(busy).await?;
-//! // … the program under test logs in to vcenter.url as vcenter.administrator, trusting sim.ca_pem() …
+//! // … the program under test logs in to vcenter.url, trusting sim.ca_pem() …
 //! assert_eq!(sim.admin().counts().await?.of("Login"), 3);
 //! # Ok(())
 //! # }

@@ -7,7 +7,7 @@ use sim_rules::Rule;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Armed {
-    /// The rule.
+    /// The rule as it was added.
     pub rule: Rule,
     /// Number of calls that matched.
     pub matched: u64,
@@ -16,7 +16,7 @@ pub struct Armed {
 }
 
 impl Armed {
-    /// Id of the rule.
+    /// Id of the rule, which [`Admin::remove`](crate::Admin::remove) takes.
     pub fn id(&self) -> &str {
         &self.rule.id
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-/// Summary of the world.
+/// Seed and machines of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct World {
@@ -14,7 +14,7 @@ pub struct World {
     pub machines: Vec<Machine>,
 }
 
-/// A virtual machine.
+/// A virtual machine, as its vCenter shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Machine {
@@ -39,11 +39,11 @@ pub struct Machine {
     pub node: Option<Node>,
 }
 
-/// Node of a machine.
+/// Node of a machine, and its kubelet.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Node {
-    /// Name of the Node.
+    /// Name of the Node in the workload cluster.
     pub name: String,
     /// State of the kubelet: `running` or `stopped`.
     pub kubelet: String,

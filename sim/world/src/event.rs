@@ -14,20 +14,20 @@ use crate::{Time, objects};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Event {
-    /// An object of the workload cluster changed.
+    /// An object of the workload cluster was created, changed or removed.
     Cluster(objects::Event),
-    /// An object of the Supervisor changed.
+    /// An object of the Supervisor was created, changed or removed.
     Supervisor(objects::Event),
     /// An API server dropped all but the last `keep` changes per resource from its watch history.
     ClusterCompacted {
-        /// The API server.
+        /// API server that dropped the changes.
         plane: ControlPlane,
-        /// Number of changes that it keeps per resource.
+        /// Number of changes that the API server keeps per resource.
         keep: usize,
     },
     /// Every watch of an API server ended.
     WatchesEnded {
-        /// The API server.
+        /// API server whose watches ended.
         plane: ControlPlane,
     },
     /// The workload cluster was backed up.
@@ -42,55 +42,55 @@ pub enum Event {
     SupervisorFounded(Box<Supervisor>),
     /// A vCenter was added.
     VCenterAdded {
-        /// Its name.
+        /// Name of the new vCenter.
         vcenter: String,
-        /// Its initial state.
+        /// Initial state of the vCenter.
         with: Box<VCenter>,
     },
-    /// A vCenter changed.
+    /// The state of a vCenter changed: inventory, sessions, tags, tasks or service.
     VCenter {
-        /// Its name.
+        /// Name of the vCenter.
         vcenter: String,
-        /// The change.
+        /// Change of the vCenter.
         event: VcEvent,
     },
     /// A reaction was put into the queue.
     Scheduled {
-        /// The number of the reaction in the queue.
+        /// Number of the reaction in the queue.
         id: u64,
-        /// The time at which it is due; `None` if it waits for
+        /// World time at which the reaction is due; `None` if the reaction waits for
         /// [`Command::Tell`](crate::Command::Tell).
         at: Option<Time>,
-        /// The step and machine that [`Command::Tell`](crate::Command::Tell) selects it by; `None`
-        /// if it has a time.
+        /// Step and machine by which [`Command::Tell`](crate::Command::Tell) selects the reaction;
+        /// `None` if the reaction has a time.
         held: Option<Held>,
-        /// The reaction.
+        /// Effect that comes later.
         reaction: Reaction,
     },
     /// A reaction left the queue, because the world carries it out now or has canceled it.
     Unscheduled {
-        /// The number of the reaction in the queue.
+        /// Number of the reaction in the queue.
         id: u64,
-        /// The time at which it was due; `None` if it was held.
+        /// World time at which the reaction was due; `None` if the reaction was held.
         at: Option<Time>,
     },
     /// A kubelet was added or removed, started or stopped, or its machine got another id.
     KubeletSet {
-        /// Its node.
+        /// Name of the Node that the kubelet registers.
         node: String,
-        /// The new state; `None` removes the kubelet.
+        /// New state of the kubelet; `None` removes the kubelet.
         kubelet: Option<Kubelet>,
     },
     /// A scheduled heartbeat of a kubelet came due.
     KubeletBeat {
-        /// Its node.
+        /// Name of the Node of the kubelet.
         node: String,
     },
     /// The time at which a step ends was changed.
     TimingSet {
-        /// The step.
+        /// Step whose end was changed.
         step: Step,
-        /// The time at which it ends.
+        /// New time at which the step ends.
         completion: Completion,
     },
     /// The interval of heartbeats was changed; `None` stops them.
@@ -149,7 +149,7 @@ pub enum Outcome {
     Done,
     /// The reply of an API server's object store.
     Object(objects::Reply),
-    /// The token of a session that was opened or logged in.
+    /// Token of the session that was opened or logged in.
     Session(String),
     /// The id of a new task or machine.
     Reference(MoRef),
@@ -161,7 +161,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Applied {
-    /// The result.
+    /// Value that the command returns, such as the id of a new machine.
     pub outcome: Outcome,
     /// The events of the reactions and session expiries that were due before the command, then
     /// those of the command. Empty if nothing changed.

@@ -67,7 +67,7 @@ pub struct State {
 }
 
 impl State {
-    /// The state of an empty world.
+    /// Returns the state of a world without vCenters, objects and reactions.
     pub(crate) fn new(epoch: Timestamp, seed: u64) -> Self {
         let ids = Ids::new(seed);
         Self {
@@ -116,7 +116,7 @@ impl State {
         self.latest.since_start()
     }
 
-    /// The source of identifiers.
+    /// Source of the identifiers of the world; depends only on the seed.
     pub fn ids(&self) -> Ids {
         self.ids
     }
@@ -136,7 +136,7 @@ impl State {
         }
     }
 
-    /// A vCenter by name.
+    /// Returns the vCenter of this name, such as `vc0`; `None` if the world has none of this name.
     pub fn vcenter(&self, name: &str) -> Option<&VCenter> {
         self.vcenters.get(name)
     }

@@ -77,7 +77,8 @@ fn asks_for_patience() -> Case {
 }
 
 /// Returns the first write that the API server refused with 429 and that the provider repeated less
-/// than a second after the answer, with its repetition.
+/// than a second after the answer, with its repetition; `None` if the provider always waited
+/// longer.
 fn too_early(run: &Run) -> Option<(&Record, &Record)> {
     let writes: Vec<&Record> = run
         .calls()

@@ -11,7 +11,7 @@ mod steadiness;
 use super::Check;
 use crate::scenario::Backend;
 
-/// Returns the checks of this room for a backend.
+/// Returns the checks of this module for a backend.
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     [
         apiserver::checks(),

@@ -94,7 +94,8 @@ fn still_shown(backend: Backend) -> Case {
     Case::new(scenario, liveness_holds).named("a deleted machine is still shown by one read")
 }
 
-/// Restarts the provider at 10 s and lets a node join.
+/// Adds steps to a scenario: the provider restarts at 10 s, and a machine is created whose node
+/// joins.
 fn joining(scenario: Scenario) -> Scenario {
     scenario
         .at(s(10), Act::Crash(0))

@@ -28,7 +28,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Returns the checks with the default log level.
+/// Returns the session checks; [`checks`] then sets the highest log level in each case.
 fn promises(backend: Backend) -> Vec<Check> {
     // A Supervisor has tokens and no sessions.
     if !backend.is_vcenter() {
@@ -80,7 +80,8 @@ fn token_while_down() -> Case {
     case.canary_within(Canary::Gone(4), s(300), s(60)).named("rotated during an outage")
 }
 
-/// Fails if the provider process ended more than once.
+/// Fails if the provider process ended more than once. One end is allowed, because the lab stops
+/// the provider at the end of the run.
 fn one_start(run: &Run) -> Verdict {
     let n = run.exits.len();
     Verdict::pass_if(n <= 1, || {
@@ -240,9 +241,9 @@ fn tags_alone() -> Case {
     .named("the session of the tags alone ends")
 }
 
-/// Creates a case in which vCenter has no room for sessions for nine minutes. The gaps between the
-/// provider's attempts must grow. After vCenter has room again, the provider must log in within the
-/// longest of these gaps.
+/// Creates a case in which vCenter accepts no new session for nine minutes. The gaps between the
+/// provider's attempts must grow. After vCenter accepts sessions again, the provider must log in
+/// within the longest of these gaps.
 fn full_table() -> Case {
     let full = LoginRules { soap_cap: 0, vapi_cap_per_user: 0, ..LoginRules::default() };
     let room = s(600);

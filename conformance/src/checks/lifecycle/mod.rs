@@ -8,7 +8,7 @@ mod shutdown;
 use super::Check;
 use crate::scenario::Backend;
 
-/// Returns the checks of this room for a backend.
+/// Returns the checks of this module for a backend.
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     [
         deletion::checks(backend),

@@ -42,7 +42,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// Each node shows its first address in time.
+/// Creates a case in which each node must show its first address within [`T_INIT`].
 fn first_addresses() -> Case {
     Case::new(world(5, SETTLED), |run| {
         for name in names(5) {
@@ -57,7 +57,8 @@ fn first_addresses() -> Case {
     })
 }
 
-/// A machine gets another address, and its node shows this address and no other.
+/// Creates a case in which a machine gets another address. Within an address period and [`T_INIT`]
+/// its node must show this address and no other.
 fn new_address() -> Case {
     Case::new(world(3, s(700)).at(s(100), set_address(1, &["10.5.0.1"])), |run| {
         let shown = run.when_after(&name(1), s(100), |node| {
@@ -77,7 +78,8 @@ fn new_address() -> Case {
     })
 }
 
-/// A machine that runs reports no address any more; its node keeps an address.
+/// Creates a case in which a running machine stops reporting addresses. Its node must keep an
+/// address.
 fn no_reported_address() -> Case {
     Case::new(
         world(3, SETTLED + T_STATUS * 2 + s(30)).at(SETTLED, Command::ClearAddresses(machine(1))),
@@ -91,7 +93,8 @@ fn no_reported_address() -> Case {
     )
 }
 
-/// The provider can no longer see a machine and leaves its node as it is.
+/// Creates a case in which the provider can no longer see a machine. The provider must not change
+/// the machine's node.
 fn hidden_machine(backend: Backend) -> Case {
     Case::new(
         world(3, SETTLED + T_STATUS * 2)
@@ -122,7 +125,8 @@ fn one_event_each(run: &Run) -> Verdict {
     Verdict::Pass
 }
 
-/// A provider that starts again with initialized nodes writes nothing.
+/// Creates a case in which the provider restarts after all nodes were initialized. It must write
+/// nothing to the cluster afterwards.
 fn restarted() -> Case {
     Case::new(
         world(4, s(200))

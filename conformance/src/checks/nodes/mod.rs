@@ -13,7 +13,7 @@ pub(super) mod zones;
 use super::Check;
 use crate::scenario::Backend;
 
-/// Returns the checks of this room for a backend.
+/// Returns the checks of this module for a backend.
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     [
         additions::checks(backend),

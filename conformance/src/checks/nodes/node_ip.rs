@@ -124,8 +124,8 @@ fn unknown() -> Case {
     })
 }
 
-/// Creates a case in which the machine reports no address at all until `comes`, then the provided
-/// one.
+/// Creates a case in which the machine reports no address at all until 120 s, then the provided
+/// one. The provider must not initialize the node before.
 fn not_reported_yet() -> Case {
     let comes = SETTLED + s(60);
     let touched = serde_json::json!({"metadata": {"labels": {"touched": "true"}}});

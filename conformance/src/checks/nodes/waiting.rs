@@ -42,7 +42,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 }
 
 /// Creates a case in which a machine runs and has addresses, but the backend does not report its
-/// UUID until `told`. The provider must not initialize its node before.
+/// UUID until 40 s. The provider must not initialize its node before.
 fn without_identity(backend: Backend) -> Case {
     let told = s(10) + T_QUIET;
     let scenario = match backend {
@@ -189,7 +189,7 @@ fn is_tried_at_once(run: &Run, changed: Duration) -> Verdict {
 }
 
 /// Creates a case in which a Node registers whose machine never exists, and nothing else changes.
-/// The provider may send the same read to its backend at most 16 times (`MOST`) in a minute.
+/// The provider may send the same read to its backend at most 16 times in a minute.
 fn hopeless() -> Case {
     const MOST: usize = 16;
     let end = SETTLED + s(60);

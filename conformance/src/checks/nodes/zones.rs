@@ -58,7 +58,8 @@ fn tag(category: &str, tag: &str, object: &str) -> TagName {
     }
 }
 
-/// Returns the zone and the region label of a node at the end of the run.
+/// Returns the zone and the region label of a node at the end of the run; `None` for a missing
+/// label.
 fn labels(run: &Run, node: &str) -> (Option<String>, Option<String>) {
     let node = run.node(node);
     node.map(|node| (node.labels[0].clone(), node.labels[1].clone())).unwrap_or_default()

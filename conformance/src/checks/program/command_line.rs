@@ -136,9 +136,9 @@ fn with_flags(flags: &[&str], horizon: Duration) -> Scenario {
     world(1, horizon).with_provider(|it| it.flags = flags)
 }
 
-/// Flags of a command line, true if they select the controller `cloud-node`, which initializes
-/// nodes, and true if they select `cloud-node-lifecycle`, which taints and deletes nodes that are
-/// not Ready.
+/// A row of [`SELECTIONS`]: the flags of a command line; true if they select the controller
+/// `cloud-node`, which initializes nodes; and true if they select `cloud-node-lifecycle`, which
+/// taints and deletes nodes that are not Ready.
 type Selection = (&'static [&'static str], bool, bool);
 
 /// Selections by the rules of `k8s.io/controller-manager: app/helper.go: IsControllerEnabled`. The

@@ -146,7 +146,7 @@ const DEFAULT: [Access; 6] = [
     ("/metrics", Caller::SystemMasters, &[200]),
 ];
 
-/// Access if the flag lists `/metrics` and `/healthz`.
+/// Access if `--authorization-always-allow-paths` lists `/metrics` and `/healthz`.
 const METRICS_FREE: [Access; 5] = [
     ("/healthz", Caller::Anonymous, &[200]),
     ("/metrics", Caller::Anonymous, &[200]),
@@ -155,7 +155,7 @@ const METRICS_FREE: [Access; 5] = [
     ("/nowhere", Caller::Anonymous, &[401, 403]),
 ];
 
-/// Access if the flag lists the prefix `/met*`.
+/// Access if `--authorization-always-allow-paths` lists the prefix `/met*`.
 const PREFIX_FREE: [Access; 3] = [
     ("/metrics", Caller::Anonymous, &[200]),
     ("/nowhere", Caller::Anonymous, &[401, 403]),

@@ -1,5 +1,5 @@
-//! Checks of the provider as a program: flags, configuration, HTTPS endpoint, leader election, metrics,
-//! Events and rights.
+//! Checks of the provider as a program: flags, configuration, HTTPS endpoint, leader election,
+//! metrics, Events and rights.
 
 mod command_line;
 mod configuration;
@@ -12,7 +12,7 @@ mod security;
 use super::Check;
 use crate::scenario::Backend;
 
-/// Returns the checks of this room for a backend.
+/// Returns the checks of this module for a backend.
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     [
         command_line::checks(backend),

@@ -63,7 +63,7 @@ fn one_uuid_twice() -> Case {
     Case::new(scenario, |run| is_ready(run, SEEN)).named("two machines have one UUID")
 }
 
-/// Returns the first scrape of a replica at this time.
+/// Returns the first scrape of a replica at this time; `None` if the lab made none then.
 fn scrape_at(run: &Run, at: Duration) -> Option<&Scrape> {
     run.scrapes.iter().find(|scrape| scrape.at.since_start() == at)
 }
@@ -110,7 +110,7 @@ fn fails(run: &Run, moment: Duration, wanted: &[&str]) -> Verdict {
     })
 }
 
-/// Returns the checks of `/livez` that fail, each with its message.
+/// Returns the failing checks of `/livez`, as name and message.
 fn dead(scrape: &Scrape) -> impl Iterator<Item = (&str, &str)> {
     scrape.live.iter().filter_map(|(name, outcome)| Some((&**name, &**outcome.as_ref().err()?)))
 }

@@ -10,16 +10,16 @@ use super::need::{Mark, Need, marks};
 use super::trigger::Trigger;
 use crate::cost::Fit;
 
-/// Fleet sizes for which a bill has prices, in nodes.
+/// Sizes of large fleets, in nodes, for which a report computes prices (numbers of calls).
 pub(super) const FLEETS: [u32; 2] = [1000, 5000];
 
-/// Bill of a provider's calls by need.
+/// Calls of a provider, by need.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallReport {
     /// Name of the provider or ledger.
     pub name: String,
-    /// Method by which the prices were computed.
+    /// Method by which the report computes the prices, that is, the calls of large fleets.
     pub price: Projection,
     /// Fleet sizes of the ledgers, in nodes.
     pub nodes: Vec<u32>,
@@ -32,7 +32,7 @@ pub struct CallReport {
     pub items: Vec<Item>,
 }
 
-/// Method by which a bill computes prices.
+/// Method by which a report computes prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Projection {
@@ -62,12 +62,12 @@ pub struct Item {
     pub calls: BTreeMap<u32, u64>,
     /// Number of calls that are one of many about one object each, of all fleet sizes together.
     pub per_object: u64,
-    /// Fit of the calls over the fleet sizes; `None` if the bill has no prices.
+    /// Fit of the calls over the fleet sizes; `None` if the report has no prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<Fit>,
-    /// Calls of large fleets each time that the trigger occurs, by fleet size: one join of all
-    /// nodes, one period, K nodes NotReady. For a captured ledger, calls of large fleets in the
-    /// time of the whole ledger.
+    /// Calls of large fleets each time that the trigger occurs, by fleet size: for one join of all
+    /// nodes, for one period, or for the phase `not-ready` with five nodes NotReady. For a captured
+    /// ledger, calls of large fleets in the time of the whole ledger.
     pub each_time: BTreeMap<u32, u64>,
     /// Calls per hour of large fleets, by fleet size; empty for triggers whose frequency is
     /// unknown, such as a start.
@@ -88,7 +88,7 @@ pub struct Part<'a> {
     pub records: &'a [Record],
 }
 
-/// Time base for the frequency of triggers.
+/// Durations from which the report computes calls per hour.
 pub(super) struct TimeBase {
     pub(super) status_period: u32,
     /// Duration of a captured ledger, in seconds; `None` for the ledgers of fleets that the driver
@@ -114,14 +114,14 @@ impl TimeBase {
 }
 
 impl CallReport {
-    /// Returns the bill of a provider that the driver played with fleets of one or more sizes. The
-    /// ledger of each fleet has the phases of the scenario for bills.
+    /// Returns the report about a provider that the driver played with fleets of one or more sizes.
+    /// The ledger of each fleet has the phases of the scenario [`life`](super::life()).
     pub fn of_phases(name: &str, status_period: u32, parts: &[Part<'_>]) -> Self {
         Self::new(name, parts, &TimeBase { status_period, seconds: None })
     }
 
-    /// Returns the bill of a captured ledger, whose fleet has this number of nodes; `None` means
-    /// that the number is unknown.
+    /// Returns the report about a captured ledger, whose fleet has this number of nodes; `None`
+    /// means that the number is unknown.
     pub fn of_ledger(name: &str, nodes: Option<u32>, records: &[Record]) -> Self {
         let seconds = lasted(records);
         Self::new(

@@ -1,5 +1,5 @@
-//! Builds the scenario for bills, which is the same for every provider. Each of its phases shows
-//! the calls of one trigger.
+//! Builds the scenario in which `conformance cost` counts calls, which is the same for every
+//! provider. Each of its phases shows the calls of one trigger.
 //!
 //! The window of a phase lies between two address syncs, unless it measures one. Periods are
 //! upstream's defaults.

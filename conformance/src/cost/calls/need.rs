@@ -54,7 +54,7 @@ impl Need {
     }
 }
 
-/// Judgement of a call.
+/// Judgement of a call: whether it was needed, and its trigger.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
     /// Sequence number in the ledger.

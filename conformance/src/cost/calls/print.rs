@@ -1,4 +1,4 @@
-//! Formats a bill as text for a terminal and as Markdown.
+//! Formats a [`CallReport`] as text for a terminal and as Markdown.
 
 use std::fmt::Write;
 
@@ -36,7 +36,7 @@ impl CallReport {
         }
     }
 
-    /// Formats the bill for a terminal.
+    /// Formats the report for a terminal.
     pub fn text(&self) -> String {
         let mut out = format!("{}\n{}\n", self.sum(), self.terms());
         for (title, items) in [
@@ -106,7 +106,7 @@ impl CallReport {
         }
     }
 
-    /// Formats the bill as Markdown, for `cost.md`.
+    /// Formats the report as Markdown, for `cost.md`.
     pub fn markdown(&self) -> String {
         let mut out =
             format!("# Calls by need: {}\n\n{}.\n\n{}.\n", self.name, self.sum(), self.terms());

@@ -25,7 +25,7 @@ pub(in crate::e2e) struct Cluster {
     client: kube::Client,
 }
 
-/// Paths of the programs that make a cluster and talk to it.
+/// Paths of the programs `kind`, which makes a cluster, and `kubectl`, which accesses it.
 #[derive(Clone, Debug)]
 pub(in crate::e2e) struct Programs {
     kind: PathBuf,
@@ -33,7 +33,8 @@ pub(in crate::e2e) struct Programs {
 }
 
 impl Programs {
-    /// Finds the programs in the cache, or builds them from their Go modules.
+    /// Builds the programs from their Go modules, unless they are in the cache, and returns their
+    /// paths.
     pub(in crate::e2e) async fn find(project: &Path) -> anyhow::Result<Self> {
         let build = project.join("conformance/peers/build.sh");
         let peer = async |name: &str| -> anyhow::Result<PathBuf> {
@@ -153,8 +154,9 @@ impl Cluster {
         call("docker").args(["exec", &machine, "sh", "-c", line]).output().await
     }
 
-    /// Cuts all nodes and their pods off from the address `from`: the containers of the nodes drop
-    /// all packets to it, and its packets to the nodes themselves, without rejecting them.
+    /// Cuts all nodes and their pods off from the address `from`. The nodes' containers silently
+    /// drop packets from nodes and pods to this address, and packets from this address to the
+    /// nodes.
     pub(in crate::e2e) async fn cut(&self, from: &str) -> anyhow::Result<()> {
         let rule = |chain: &str, side: &str| {
             format!("iptables -I {chain} {side} {from} -m comment --comment {CUT} -j DROP")
@@ -171,6 +173,9 @@ impl Cluster {
 
     /// Continues etcd and kubelets that an interrupted scenario may have stopped, mends the
     /// network, and waits until every Node exists.
+    ///
+    /// # Errors
+    /// Fails if a Node is still missing after two minutes, or if a step fails.
     pub(in crate::e2e) async fn recover(&self) -> anyhow::Result<()> {
         self.on_machines("pkill -CONT -x etcd; systemctl start kubelet").await?;
         self.mend().await?;

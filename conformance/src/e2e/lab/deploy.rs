@@ -31,7 +31,7 @@ pub(in crate::e2e) struct Deployment {
     /// True to add a standby replica. The standby has its own DaemonSet, because both replicas run
     /// on the control plane's node and each needs its own port.
     pub(in crate::e2e) second: bool,
-    /// Provider of another vendor to deploy in place of ours.
+    /// Provider of another vendor to deploy; `None` to deploy ours.
     pub(in crate::e2e) program: Option<Program>,
 }
 
@@ -159,7 +159,8 @@ pub(in crate::e2e) async fn holder(cluster: &Cluster) -> anyhow::Result<String> 
     Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Waits up to `within` for a holder of the Lease other than `first`; true if one appears.
+/// Waits up to `within` until the Lease has another holder than `first`. True if it gets one, false
+/// after the time is over.
 pub(in crate::e2e) async fn is_handed_on(
     cluster: &Cluster,
     first: &str,

@@ -94,17 +94,17 @@ impl Disturbance {
     }
 }
 
-/// Facts of Nodes, by name.
+/// Facts of Nodes at one moment, by name of the Node; see [`shown`].
 pub(in crate::e2e) type NodesByName = BTreeMap<String, NodeFacts>;
 
-/// Returns a number that was not used before: the time in microseconds.
+/// Returns a number that no earlier call returned: the present time in microseconds since 1970.
 fn fresh() -> u64 {
     u64::try_from(kubelet::time().as_microsecond()).unwrap_or_default()
 }
 
-/// Returns the facts of each Node without its readiness, which the kubelet reports, and without
-/// its list of taints. Whether it has the uninitialized or the shutdown taint stays. The facts
-/// include the UID, because a Node that was deleted and created again has another UID.
+/// Returns the facts of each Node without its readiness, which the kubelet reports, and without its
+/// list of taints. The facts still show the uninitialized and the shutdown taint, and the UID,
+/// because a Node that was deleted and created again has another UID.
 pub(in crate::e2e) async fn nodes_by_name(lab: &Lab) -> anyhow::Result<NodesByName> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();

@@ -33,7 +33,7 @@ pub(in crate::foreign) struct Pod {
 /// Means to cut a provider in a pod off from its sim, and to stop world time.
 #[derive(Clone, Debug)]
 pub(in crate::foreign) struct SimHandles {
-    /// Switch that cuts the provider's replica off from the sim's listeners, or lets it in again.
+    /// Gate that cuts the provider's replica off from the sim's listeners, or lets it in again.
     pub(in crate::foreign) door: ClientGate,
     pub(in crate::foreign) world: WorldHandle,
     /// Seconds of world time per second of the clock.
@@ -100,8 +100,8 @@ impl Pod {
     ///
     /// A cluster does not kill a process at once: the process first gets a signal, and then has a
     /// second or two. The provider's calls in this time must not reach the world. So this function
-    /// shuts the door and stops world time until the pod no longer exists. If the removal fails,
-    /// world time goes on, but the door stays shut.
+    /// shuts the gate of the listeners and stops world time until the pod no longer exists. If the
+    /// removal fails, world time goes on, but the gate stays shut.
     pub(in crate::foreign) async fn remove(&self) {
         let SimHandles { door, world, pace } = &self.wire;
         door.shut();
@@ -110,7 +110,7 @@ impl Pod {
         let delete = ["delete", &pod, &secret, "--now", "--ignore-not-found", "--timeout=60s"];
         match self.kubectl.call(&delete).await {
             Ok(_) => door.open(),
-            // The pod may still run, so the door stays shut. A later run finds the pod by its
+            // The pod may still run, so the gate stays shut. A later run finds the pod by its
             // labels.
             Err(error) => {
                 tracing::warn!(pod = self.name, error = %error, "pod not removed; its connections stay cut, and the end of the run tries again")

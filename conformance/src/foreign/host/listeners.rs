@@ -17,7 +17,7 @@ use crate::lab::label;
 #[derive(Debug)]
 pub(super) struct ReplicaListeners {
     pub(super) endpoints: Endpoints,
-    /// Door of these listeners. The driver shuts it while it removes the replica's pod, because a
+    /// Gate of these listeners. The driver shuts it while it removes the replica's pod, because a
     /// pod cannot be killed at once.
     pub(super) door: ClientGate,
 }
@@ -39,7 +39,7 @@ impl ReplicaListeners {
     }
 }
 
-/// Returns the options for the listeners of a replica: its label, door and authority. Their address
+/// Returns the options for the listeners of a replica: its label, gate and authority. Their address
 /// is the one that pods reach if the provider runs in a cluster, else loopback.
 fn options(
     setup: &Setup,

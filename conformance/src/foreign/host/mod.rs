@@ -110,7 +110,7 @@ impl Setup {
 pub(super) struct Host {
     setup: Arc<Setup>,
     directory: PathBuf,
-    /// The sim's listeners for each replica, at least for one.
+    /// The sim's listeners: one entry per replica, and at least one.
     entrances: Vec<ReplicaListeners>,
     /// Workload cluster on a real API server; `None` for the built-in one.
     backed: Option<Arc<MirroredCluster>>,

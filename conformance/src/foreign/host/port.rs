@@ -16,7 +16,8 @@ use anyhow::bail;
 const LOWEST: u16 = 10_000;
 /// First port of the ephemeral range by default on Linux.
 const USUAL: u16 = 32_768;
-/// Distance of successive draws: a prime number, so that the draws reach every port.
+/// Distance between two successive draws of a process, in ports: a prime number, so that the draws
+/// reach every port.
 const STEP: u32 = 7_919;
 /// Number of draws between the first ports of two processes with successive IDs. More than a
 /// process makes before a concurrent one has started its provider.
@@ -43,7 +44,7 @@ pub(super) fn free() -> anyhow::Result<u16> {
     bail!("127.0.0.1: no port from {LOWEST} to {highest} is free")
 }
 
-/// Returns whether a server could listen on this port of the loopback address.
+/// True if a server could listen on this port of the loopback address now.
 pub(super) fn is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }

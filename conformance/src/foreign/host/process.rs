@@ -24,10 +24,10 @@ const GRACE: Duration = Duration::from_secs(30);
 const LONGEST: u64 = 64 << 10;
 
 /// Starts the process of a replica, and a task that waits for the end of the process and records in
-/// `waits` how long the process waited for a processor.
-/// `since` is the sequence number of the first ledger record that the process can cause.
-/// `behind` is the container or pod of which `command` is the client process. `tasks` tracks the
-/// waiting task, so that the end is not missed even if the returned handle is dropped.
+/// `waits` how long the process waited for a processor. `since` is the sequence number of the first
+/// ledger record that the process can cause. `behind` is the container or pod of which `command` is
+/// the client process. `tasks` tracks the waiting task, so that the end is not missed even if the
+/// returned handle is dropped.
 ///
 /// # Errors
 /// Fails if the process does not start, and then removes the container or pod.

@@ -20,12 +20,13 @@ const WINDOW: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessorWaits(Arc<Mutex<BTreeMap<u32, Vec<Reading>>>>);
 
-/// A moment, and the time for which the process has waited until then.
+/// Instant of a reading, and the time for which the process had waited until then since its start.
 type Reading = (Instant, Duration);
 
 impl ProcessorWaits {
-    /// Keeps reading how long all threads of a process have waited since its start; does nothing
-    /// for `None`. Records nothing while the system does not tell, as systems other than Linux.
+    /// Reads every [`PERIOD`] how long all threads of a process have waited since its start, and
+    /// records the sum. Does nothing for `None`. Skips readings that the system does not provide,
+    /// as on systems other than Linux. Never ends.
     ///
     /// Cancel safe.
     pub(in crate::foreign) async fn follow(&self, process: Option<u32>) -> Infallible {
@@ -67,8 +68,9 @@ fn worst(readings: &[Reading], window: Duration) -> Duration {
     longest
 }
 
-/// Returns the sum over the threads of the process whose folder in `/proc` is given. The second
-/// field of `schedstat` is the time, in nanoseconds, for which a thread was ready but did not run.
+/// Returns the sum of the waits of all threads of the process whose folder in `/proc` is given, or
+/// `None` if the system does not show it. The second field of `schedstat` is the time, in
+/// nanoseconds, for which a thread was ready but did not run.
 fn total(process: &Path) -> Option<Duration> {
     let mut sum = Duration::ZERO;
     for thread in std::fs::read_dir(process.join("task")).ok()? {

@@ -101,7 +101,7 @@ pub enum Source {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inline {
-    /// The template.
+    /// Text of the template, with placeholders such as `$(port)`.
     pub text: String,
 }
 

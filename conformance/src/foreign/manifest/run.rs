@@ -75,13 +75,13 @@ pub struct Container {
     /// Host names for the program, with their addresses.
     #[serde(default)]
     pub hosts: BTreeMap<String, IpAddr>,
-    /// For a cluster: path of its kubeconfig.
+    /// For a cluster: path of its kubeconfig; default is that of `kubectl`.
     #[serde(default)]
     pub kubeconfig: Option<String>,
-    /// For a cluster: context of the kubeconfig.
+    /// For a cluster: context of the kubeconfig; default is its current context.
     #[serde(default)]
     pub context: Option<String>,
-    /// For a cluster: namespace of the pods.
+    /// For a cluster: namespace of the pods; default is that of the context.
     #[serde(default)]
     pub namespace: Option<String>,
     /// For a cluster: address at which its pods reach this computer; default is the source address

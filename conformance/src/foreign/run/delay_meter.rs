@@ -18,9 +18,9 @@ use crate::judge::verdict::{Reason, Verdict};
 /// A delay of this computer, in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
-    /// A timer of this process fired so much later than it was set to.
+    /// Time by which a timer of this process fired late.
     OfTimer(Duration),
-    /// A process of the provider waited for a processor so long within 10 s of world time.
+    /// Time for which a process of the provider waited for a processor within 10 s of world time.
     OfProvider(Duration),
 }
 

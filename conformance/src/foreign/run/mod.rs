@@ -54,16 +54,16 @@ pub struct Subject {
     settings: Settings,
     begin: Instant,
     pulse: DelayMeter,
-    /// World time by which calibration extends each case.
+    /// World time by which calibration extends each case; zero unless the provider was slow in it.
     extra: Duration,
     ledgers: Option<Arc<Ledgers>>,
 }
 
-/// A played scenario.
+/// A played scenario, with the circumstances that decide if the run proves something.
 struct PlayedScenario {
     run: Run,
-    /// The reason why the run proves nothing, if there is one: the environment of the provider
-    /// could not be made, or a real API server differed from the world.
+    /// Reason why the run proves nothing: the environment of the provider could not be made, or a
+    /// real API server differed from the world. `None` without such a reason.
     refused: Option<anyhow::Error>,
     /// Delay of this computer during the run, if it was too long.
     late: Option<Delay>,
@@ -363,7 +363,8 @@ impl Subject {
         self.witness_at(name, scenario, pace(scenario, self.settings.compress)).await
     }
 
-    /// Plays a scenario as [`Self::witness`] does, at this pace.
+    /// Plays a scenario as [`Self::witness`] does, but always at this pace, in seconds of world
+    /// time per second of the clock.
     pub(super) async fn witness_at(
         &self,
         name: &str,

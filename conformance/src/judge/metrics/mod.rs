@@ -25,7 +25,8 @@ const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
 /// the metrics.
 const WORKERS: f64 = 64.0;
 
-/// Returns every disagreement of a scrape with the ledger, with the world's log or in itself.
+/// Returns a violation for each number in a scrape that contradicts the ledger, the world's log or
+/// another number of the scrape.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let lives = run.scrapes.iter().map(|scrape| ScrapedReplica::new(run, scrape));
     lives.flat_map(|life| life.violations()).collect()

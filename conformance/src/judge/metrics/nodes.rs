@@ -22,7 +22,8 @@ const HELD: &str = "vsphere_nodes_held";
 
 impl ScrapedReplica<'_> {
     /// Compares the metric of initialized nodes with the uninitialized taints that this replica
-    /// removed. A removal whose answer was lost may count or not.
+    /// removed. A removal whose answer was lost may count or not. Returns the text of a violation
+    /// if they differ.
     pub(super) fn initialized(&self) -> Option<String> {
         let counted = self.sum(INITIALIZED, &[]);
         let mut writes = BTreeMap::<&str, Vec<&Record>>::new();
@@ -61,9 +62,9 @@ impl ScrapedReplica<'_> {
     }
 
     /// Checks that the metric of failed syncs is positive if the cluster refused a write of node
-    /// status. Only one controller makes these writes, and a refused one means a failed sync, which
-    /// the replica must count. Exceptions are a conflict, a missing node, and answers that ask for
-    /// patience (429, 503).
+    /// status; otherwise returns the text of a violation. Only one controller makes these writes,
+    /// and a refused one means a failed sync, which the replica must count. Exceptions are a
+    /// conflict, a missing node, and answers that ask for patience (429, 503).
     pub(super) fn sync_failures(&self) -> Option<String> {
         const NOT_COUNTED: [u16; 4] = [404, 409, 429, 503];
         let is_refused = |call: &&&Record| {

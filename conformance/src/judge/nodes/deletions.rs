@@ -28,11 +28,11 @@ pub(in crate::judge) struct Judge<'a> {
     /// Calls about machines with an answer other than an error (see [`is_answer`]), with the times
     /// of their ends; `None` for a watch or long poll that is still open.
     answers: Vec<(&'a Record, Option<Time>)>,
-    /// Last machine of each node's kubelet.
+    /// Machine on which each node's kubelet ran last, by name of the node.
     owners: BTreeMap<String, Machine>,
     /// Time at which each lost machine was removed or changed its UUID.
     gone: BTreeMap<Machine, Time>,
-    /// The last machine with each UUID.
+    /// For each UUID, the last machine that had it.
     had: BTreeMap<uuid::Uuid, Machine>,
     /// Creation time of the Node of each name.
     made: BTreeMap<String, Time>,

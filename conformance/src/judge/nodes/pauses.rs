@@ -66,7 +66,7 @@ struct Pause {
     /// Time of the answer that asks for the pause.
     told: Time,
     until: Time,
-    /// True once a read that crossed the answer was allowed.
+    /// True once one read that began at the instant of the answer has been allowed.
     crossed: bool,
 }
 

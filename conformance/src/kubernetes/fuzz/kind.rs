@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::kubernetes::sequence::SequenceStep;
 
-/// A kind of object.
+/// Kind of the objects that a generated history creates and changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ObjectKind {
     ConfigMap,

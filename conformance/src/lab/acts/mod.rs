@@ -158,7 +158,8 @@ impl Lab {
         self.answers.extend(answers);
     }
 
-    /// Returns the leader and notes it in the ledger.
+    /// Returns the index of the leader and notes it in the ledger; `None` if no running replica
+    /// leads.
     ///
     /// If no running replica leads and the replicas are processes, notes that the act failed,
     /// because the rest of the scenario depends on the act. In virtual time notes nothing then,

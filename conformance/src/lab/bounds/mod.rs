@@ -22,7 +22,7 @@ use tower::Service;
 
 use crate::scenario::Scenario;
 
-/// Limits of a case.
+/// Limits of the resources that a provider may use in one case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of calls at one moment.
@@ -56,7 +56,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// run never yields, so nothing else can end it.
 const EXIT_AFTER: Duration = Duration::from_secs(30);
 
-/// A bound that was exceeded.
+/// Bound that a provider exceeded, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExceededBound {
     /// Maximum number of calls at one moment.
@@ -269,7 +269,8 @@ pub fn peak_resident() -> Option<u64> {
     status_value("VmHWM:")
 }
 
-/// Returns the value in the line of `/proc/self/status` that begins with `name`, in bytes.
+/// Returns the value, in bytes, of the line of `/proc/self/status` that begins with `name`; `None`
+/// if the file or the line cannot be read.
 fn status_value(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

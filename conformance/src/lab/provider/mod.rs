@@ -36,7 +36,7 @@ use wire::Wire;
 
 pub use ::provider::Mutant;
 
-/// End of a replica.
+/// Way in which a replica ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The replica was asked to stop and did. A replica in this process that ends by itself without

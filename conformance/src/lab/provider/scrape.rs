@@ -84,7 +84,7 @@ fn pairs(mut text: &str) -> BTreeMap<String, String> {
 }
 
 /// Returns the sum of the values of the metric `name` in those samples whose labels include all of
-/// `labels`; zero if there are none.
+/// `labels`; zero without such samples.
 pub fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
     let fits = |it: &&Sample| {
         it.name == name

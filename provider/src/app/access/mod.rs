@@ -95,7 +95,9 @@ impl Access {
         }
     }
 
-    /// Checks if the endpoint may answer a request; if not, returns status and text of the refusal.
+    /// Checks if the endpoint may answer a request. If not, returns status and text of the refusal
+    /// as the error: 401 if the token is invalid or cannot be reviewed, 403 if the cluster denies
+    /// the request, 500 if the request cannot be reviewed.
     pub(super) async fn judge(
         &self,
         method: &Method,
@@ -158,7 +160,7 @@ impl Access {
     }
 }
 
-/// The bearer token of a request, if any.
+/// Returns the bearer token in the header `Authorization`; `None` without a header of this form.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = text.split_once(' ')?;

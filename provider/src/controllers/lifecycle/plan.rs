@@ -25,7 +25,7 @@ pub(super) const MIN_AGE: Duration = Duration::from_secs(60);
 /// the machine may have been registered again meanwhile.
 pub(super) const MAX_PROOF_AGE: Duration = Duration::from_secs(1);
 
-/// A node, and what the controller has found out about its machine.
+/// A node, and the result of the controller's questions about its machine.
 #[derive(Clone, Debug)]
 pub(super) struct JudgedNode {
     pub node: Arc<Node>,

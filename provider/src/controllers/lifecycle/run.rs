@@ -43,7 +43,7 @@ const MAX_CONFLICTS: u32 = 5;
 /// message.
 const MAX_HOLD_EVENTS: usize = 10;
 
-/// Settings of the controller.
+/// Settings of the cloud-node-lifecycle controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub period: Duration,
@@ -62,7 +62,7 @@ enum TaintChange {
     Remove,
 }
 
-/// Returns the span of the work for one node.
+/// Returns the tracing span `node`, in which the controller works on one node.
 fn node_span(node: &Node) -> Span {
     tracing::info_span!("node", node = %node.name)
 }
@@ -155,7 +155,8 @@ impl LifecycleController {
 
     /// Checks a step right before it is taken, and returns the instant at which the check ended.
     /// Returns `None` for a deletion if its old proof cannot be renewed, if the backend objects, or
-    /// if the Node is ready, replaced or deleted by now.
+    /// if the Node is ready, replaced or deleted by now. Other steps, and all steps with
+    /// [`Settings::skip_deletion`], need no check.
     async fn confirm(&self, step: &Step) -> Option<Instant> {
         let Step::Delete { node, proved_at } = step else { return Some(Instant::now()) };
         // With `skip_deletion` the step deletes nothing, so it needs no fresh proof.
@@ -235,7 +236,8 @@ impl LifecycleController {
         judged
     }
 
-    /// Takes a step.
+    /// Carries out a step: changes the shutdown taint, deletes the Node, or records the event of a
+    /// hold.
     ///
     /// # Errors
     ///

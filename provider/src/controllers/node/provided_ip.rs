@@ -55,7 +55,7 @@ fn parse(annotation: &str) -> Result<Vec<IpAddr>, String> {
 }
 
 /// Parses an address; leading zeros in IPv4 octets are accepted, spaces are not. Returns an
-/// IPv4-mapped IPv6 address as IPv4.
+/// IPv4-mapped IPv6 address as IPv4, and `None` if the text is not an address.
 fn parse_ip(text: &str) -> Option<IpAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(match ip {

@@ -23,8 +23,8 @@ use crate::{
     model::{MachineReference, Node, NodeUid},
 };
 
-/// Maximum limit of the pause before the recorder tries failed writes again. The pause may be up to
-/// half longer than its limit; see [`Backoff`].
+/// Upper bound of the growing pause before the recorder tries failed writes again. Jitter lengthens
+/// the pause by up to half; see [`Backoff`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Pause after each attempt to write.
 const PACE: Duration = Duration::from_millis(100);

@@ -17,17 +17,17 @@ use ipnet::IpNet;
 use self::candidates::{candidates, pick};
 use crate::model::{Address, AddressKind, Family};
 
-/// Rules of the configuration for the choice of addresses. An empty list or a missing name is no
-/// rule.
+/// Rules of the configuration for the choice of addresses. An empty list or a missing name means
+/// that the configuration has no such rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Subnets of internal addresses, in order of preference.
     pub internal_subnets: Vec<IpNet>,
     /// Subnets of external addresses, in order of preference.
     pub external_subnets: Vec<IpNet>,
-    /// Network whose addresses are internal.
+    /// Name of the network whose addresses are internal; `None` for no such rule.
     pub internal_network: Option<String>,
-    /// Network whose addresses are external.
+    /// Name of the network whose addresses are external; `None` for no such rule.
     pub external_network: Option<String>,
     /// Subnets of addresses that are never internal.
     pub exclude_internal: Vec<IpNet>,
@@ -47,22 +47,23 @@ pub struct Nic {
     /// Key of the virtual device; -1 for interfaces that exist only inside the guest, such as
     /// bridges.
     pub device: i32,
-    /// MAC address.
+    /// MAC address of the card.
     pub mac: String,
 }
 
 /// Guest information as VMware Tools reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
-    /// Host name.
+    /// Host name of the guest; `None` if VMware Tools report none.
     pub host_name: Option<String>,
-    /// The primary address according to VMware Tools.
+    /// Primary address according to VMware Tools; `None` if they report none.
     pub primary: Option<String>,
     /// Network cards in the order of the report.
     pub nics: Vec<Nic>,
-    /// `guestinfo.metadata` of the machine.
+    /// Value of `guestinfo.metadata` of the machine, the input of cloud-init; `None` if it is not
+    /// set.
     pub cloud_init: Option<String>,
-    /// `guestinfo.metadata.encoding` of the machine.
+    /// Value of `guestinfo.metadata.encoding` of the machine; `None` if it is not set.
     pub cloud_init_encoding: Option<String>,
 }
 
@@ -89,7 +90,8 @@ pub enum AddressError {
         "no usable address: loopback and link-local ones and those of guest-internal cards do not count"
     )]
     OnlyLocal,
-    /// The guest reports no address of a configured family, or the configuration excludes all of them.
+    /// The guest reports no address of a configured family, or the configuration excludes all of
+    /// them.
     #[error(
         "the guest reports no address of IP family {0:?} that the configuration does not exclude"
     )]

@@ -55,8 +55,8 @@ struct ListRequest {
     answer: oneshot::Sender<Result<Arc<Listing>, Unknown>>,
 }
 
-/// The client of the Supervisor, the state, and the signals for the tasks and for the reader of
-/// news.
+/// The client of the Supervisor, the state, the signals for the tasks, and the names of nodes to
+/// announce to the node controller.
 pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) tuning: Tuning,
@@ -75,8 +75,8 @@ pub(super) struct Shared {
     pub(super) synced: CancellationToken,
     /// Wakes the task that makes the requested reads and lists.
     pub(super) requests_wanted: Notify,
-    /// Signals that a list for a question failed where lists keep the view, so that the loop of the
-    /// view retries.
+    /// Signals that a list for a question failed while the view is kept by lists, without a watch,
+    /// so that the loop of the view retries.
     pub(super) retry_wanted: Notify,
 }
 

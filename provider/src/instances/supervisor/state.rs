@@ -38,7 +38,8 @@ pub(super) struct TrackedNode {
     pub identity: NodeIdentity,
     /// True if the view has ever had the node's machine.
     pub matched: bool,
-    /// Last name under which the view had the node's machine. It may differ from the node's name.
+    /// Last name under which the view had the node's machine; `None` if the view never had it. It
+    /// may differ from the node's name.
     pub machine: Option<MachineName>,
     /// True if the backend has already logged that the machine with the node's name has another
     /// UUID, or none.
@@ -80,13 +81,13 @@ pub(super) struct State {
     pub any_matched: bool,
     /// True if a proof was impossible while no node had been matched to a machine.
     pub was_proof_impossible: bool,
-    /// The last complete list, as evidence for proofs.
+    /// The last complete list, as evidence for proofs; `None` before the first one.
     pub evidence: Option<Arc<Listing>>,
     /// The failure of the last list; `None` if the last list succeeded or none has ended.
     pub list_failure: Option<ListFailure>,
     /// Number of consecutive lists that were older than the view.
     pub n_old_lists: u32,
-    /// Start of the last list, whatever its result.
+    /// Start of the last list, whatever its result; `None` before the first list.
     pub list_begun_at: Option<Instant>,
     /// The last read of a machine for each node.
     pub reads: BTreeMap<String, ReadByName>,

@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{supervisor::InstancesMode, telemetry::Telemetry};
 
-/// The vCenters, their state, and the signals for the tasks and for the reader of news.
+/// The vCenters, their state, the signals for the tasks, and the names of nodes to announce to the
+/// node controller.
 pub(super) struct Shared {
     pub(super) vcenters: PerVcenter<VcenterHandle>,
     state: Mutex<State>,

@@ -31,7 +31,7 @@ pub(super) struct ZoneCache {
     tags: BTreeMap<MoRef, Vec<TagId>>,
     names: BTreeMap<TagId, Tag>,
     categories: BTreeMap<CategoryId, String>,
-    /// Start and end of the last read that replaced all tags.
+    /// Start and end of the last read that replaced all tags; `None` before the first one.
     read_at: Option<(Instant, Instant)>,
     /// Error of the last read, if it failed, and the time of the failure.
     failure: Option<(String, Instant)>,

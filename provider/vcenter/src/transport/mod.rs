@@ -22,10 +22,10 @@ pub use endpoint::Endpoint;
 pub use proxy::{Proxy, ProxyError, ProxyRules};
 pub use tls::{TlsError, TlsTrust};
 
-/// Any error.
+/// Any error, boxed; the error type of [`Transport`].
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A response body.
+/// Body of an HTTP answer, read in parts.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Service that answers HTTP requests to one vCenter.

@@ -61,7 +61,8 @@ impl ProxyRules {
     ///
     /// # Errors
     ///
-    /// See [`ProxyError`]. As in Go, an invalid exception is no error and matches nothing.
+    /// See [`ProxyError`]. As in Go, an invalid exception does not cause an error and matches
+    /// nothing.
     pub fn parse(https_proxy: &str, no_proxy: &str) -> Result<Self, ProxyError> {
         let https_proxy = https_proxy.trim();
         let proxy = if https_proxy.is_empty() { None } else { Some(Proxy::parse(https_proxy)?) };

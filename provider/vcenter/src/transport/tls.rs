@@ -23,7 +23,8 @@ use sha2::Digest as _;
 pub struct TlsTrust {
     /// Trusted root certificates as PEM; if empty, only the thumbprint counts.
     pub roots_pem: Vec<u8>,
-    /// SHA-1 or SHA-256 of the server certificate in hex; colons are optional.
+    /// SHA-1 or SHA-256 of the server certificate in hex; colons are optional. `None` if only the
+    /// roots count.
     pub thumbprint: Option<String>,
     /// True to accept every certificate without verification.
     pub insecure: bool,

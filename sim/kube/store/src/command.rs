@@ -15,7 +15,7 @@ pub struct Command {
     /// Key of the object. A creation ignores the name in the key: it takes the name from the body,
     /// or generates one from `generateName`.
     pub key: Key,
-    /// The operation.
+    /// Operation on the object: create, update, patch or delete.
     pub action: Action,
     /// Target subresource; absent for the object itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ impl FieldValidation {
 pub enum Action {
     /// Creates the object.
     Create {
-        /// The new object.
+        /// Body of the new object.
         object: Value,
     },
     /// Replaces the object. Creates a missing object if the kind allows it.
@@ -75,9 +75,9 @@ pub enum Action {
     },
     /// Changes parts of the object.
     Patch {
-        /// Format of the patch.
+        /// Format of the patch, which decides how it is applied.
         kind: PatchKind,
-        /// The patch.
+        /// Body of the patch, in this format.
         patch: Value,
     },
     /// Removes the object, or only marks it for deletion if finalizers or a grace period hold it,
@@ -86,13 +86,13 @@ pub enum Action {
         /// Conditions that the object must meet.
         #[serde(default)]
         preconditions: Preconditions,
-        /// Options of the deletion.
+        /// Propagation and grace period of the deletion.
         #[serde(default, skip_serializing_if = "Deletion::is_usual")]
         how: Deletion,
     },
 }
 
-/// Options of a deletion.
+/// Options of a deletion: propagation and grace period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deletion {
@@ -156,10 +156,10 @@ pub enum Subresource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Preconditions {
-    /// Uid that the object must have.
+    /// Uid that the object must have; `None` for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// ResourceVersion that the object must have.
+    /// ResourceVersion that the object must have; `None` for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
@@ -244,7 +244,7 @@ impl Command {
 pub struct Decision {
     /// Changes in order; empty if nothing changes, and for a dry run.
     pub events: Vec<Event>,
-    /// The answer.
+    /// Answer to the client.
     pub reply: Reply,
 }
 
@@ -264,15 +264,15 @@ pub struct Reply {
 /// Effect of a command on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The object is new.
+    /// The command created the object.
     Created,
-    /// The object changed.
+    /// The command changed the object.
     Updated,
-    /// The object is unchanged, resourceVersion included.
+    /// The command left the object unchanged, with its resourceVersion.
     Unchanged,
     /// The command marked the object for deletion but did not remove it.
     Terminating,
-    /// The object is gone.
+    /// The command removed the object.
     Deleted,
 }
 

@@ -15,12 +15,12 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// A resource of the core group.
+    /// Returns a resource of the core group.
     pub const fn core(resource: &'static str) -> Self {
         Self::of("", resource)
     }
 
-    /// A resource of `group`.
+    /// Returns a resource of the API group `group`.
     pub const fn of(group: &'static str, resource: &'static str) -> Self {
         Self { group: Cow::Borrowed(group), resource: Cow::Borrowed(resource) }
     }
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for GroupResource {
     }
 }
 
-/// Identifies one object.
+/// Key of one object: its resource, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
@@ -63,7 +63,7 @@ pub struct Key {
     /// Namespace; empty for cluster-wide resources.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name.
+    /// Name of the object, unique in its resource and namespace.
     pub name: String,
 }
 

@@ -23,7 +23,7 @@ macro_rules! operation_table {
         pub(crate) enum $name { $($(#[$meta])* $variant,)* }
 
         impl $name {
-            /// All operations.
+            /// All operations that the vCenter supports.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Name on the wire, in rules and in the ledger.
@@ -31,7 +31,7 @@ macro_rules! operation_table {
                 match self { $(Self::$variant => $wire,)* }
             }
 
-            /// Kind of work.
+            /// Kind of work that the operation does.
             pub(crate) const fn class(self) -> Class {
                 match self { $(Self::$variant => Class::$class,)* }
             }

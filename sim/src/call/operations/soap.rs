@@ -1,6 +1,6 @@
-//! Operations of vim25 that the simulated vCenter supports, and for each the parts of a request that
-//! the ledger and the fault rules need. The vCenter refuses all others: with `NotSupported`, if the
-//! caller is logged in and the object exists.
+//! Operations of vim25 that the simulated vCenter supports, and for each the parts of a request
+//! that the ledger and the fault rules need. The vCenter refuses all others: with `NotSupported`,
+//! if the caller is logged in and the object exists.
 
 use super::operation_table;
 use crate::call::Class;
@@ -20,7 +20,7 @@ pub(crate) enum Subject {
 pub(crate) enum Detail {
     /// No part.
     Nothing,
-    /// User of a login.
+    /// User name of a login.
     User,
     /// Types, property paths and start objects of a retrieval.
     Specs,
@@ -114,13 +114,13 @@ pub(crate) enum NamedOperation {
 }
 
 impl NamedOperation {
-    /// Returns the operation of this name.
+    /// Returns the operation of this name: [`Requested::Other`] if the vCenter does not support it.
     pub(crate) fn parse(name: &str) -> Self {
         let found = Operation::ALL.iter().copied().find(|operation| operation.name() == name);
         found.map_or_else(|| Self::Other(name.to_owned()), Self::Supported)
     }
 
-    /// The operation, if the vCenter supports it.
+    /// Returns the operation if the vCenter supports it, else `None`.
     pub(crate) fn supported(&self) -> Option<Operation> {
         match self {
             Self::Supported(operation) => Some(*operation),
@@ -150,12 +150,12 @@ impl NamedOperation {
         }
     }
 
-    /// Object that a call refers to.
+    /// Object to which the call refers; that of an unsupported operation is [`Subject::This`].
     pub(crate) fn subject(&self) -> Subject {
         self.supported().map_or(This, Operation::subject)
     }
 
-    /// Part of the arguments that the ledger keeps.
+    /// Part of the arguments that the ledger keeps; nothing of an unsupported operation.
     pub(crate) fn detail(&self) -> Detail {
         self.supported().map_or(Nothing, Operation::detail)
     }

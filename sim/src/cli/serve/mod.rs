@@ -28,7 +28,7 @@ use crate::ledger::Ledger;
 use prepared::Prepared;
 use running::{Plan, serve};
 
-/// Runs `sim serve` until a signal arrives.
+/// Runs `sim serve` until a signal arrives, or until the start fails.
 pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let mut prepared = Prepared::read(options, now)?;
     // Other sims must not use the files before the runtime has ended, so these outlive it.
@@ -41,7 +41,8 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     runtime.block_on(start_and_serve(options, prepared, state.as_ref()))
 }
 
-/// Starts the world, serves it, and saves and closes everything at the end.
+/// Starts the world, serves it until a signal arrives, and then saves the world and completes the
+/// files. A second signal aborts the end.
 async fn start_and_serve(
     options: &Serve,
     prepared: Prepared<'_>,

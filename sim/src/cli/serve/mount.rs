@@ -9,7 +9,7 @@ use crate::supervisor::{SupervisorError, credentials, owner_ref};
 use crate::{Endpoint, Endpoints, Sim};
 
 /// Creates the directory of `--supervisor` and locks it. No other sim can use it until the lock is
-/// dropped.
+/// dropped. Fails if another sim uses it, or if the directory cannot be created.
 pub(super) fn claim(below: &Path) -> Result<Lock, CliError> {
     let lock = fs::create_dir_all(below).and_then(|()| Lock::new(below.join(".lock")));
     lock.map_err(|error| match error.kind() {
@@ -32,7 +32,9 @@ pub(super) fn write(sim: &Sim, endpoints: &Endpoints, below: &Path) -> Result<()
     }
 }
 
-/// Returns the flags for a provider that runs outside a pod.
+/// Returns the flags with which a provider outside a pod reaches the Supervisor: the directory of
+/// the credentials, the file of the owner reference, and the URL. `below` is the directory of
+/// `--supervisor`.
 pub(super) fn flags(endpoint: &Endpoint, below: &Path) -> String {
     let below = fs::canonicalize(below).unwrap_or_else(|_| PathBuf::from(below));
     format!(

@@ -1,5 +1,5 @@
-//! Everything that `sim serve` does before its world starts: claims, reads and checks files, so that
-//! an error comes before the listeners.
+//! Everything that `sim serve` does before its world starts: claims, reads and checks files, so
+//! that an error comes before the listeners.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -29,12 +29,13 @@ pub(super) struct Prepared<'a> {
     /// Rules of `--faults`.
     pub(super) rules: Vec<Rule>,
     pub(super) state: Option<StateDirectory>,
-    /// Origin of the world.
+    /// Origin of the world: new, or saved by an earlier run.
     pub(super) origin: report::World,
     pub(super) record: Option<RecordingFile>,
-    /// File of `--ledger` with its path.
+    /// File of `--ledger` with its path; `None` without the option.
     pub(super) spill: Option<(fs::File, &'a Path)>,
-    /// Locks of `--env` and of `--supervisor`.
+    /// Locks of the file of `--env` and of the directory of `--supervisor`; `None` for an option
+    /// that is not set.
     pub(super) locks: [Option<files::Lock>; 2],
 }
 
@@ -104,8 +105,9 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Returns the builder of the saved world, or of the new one that the options describe, and the
-/// machines on which a kubelet starts.
+/// Returns the builder of the saved world, or of the new one that the options describe, the
+/// machines on which a kubelet starts, and the origin of the world. Fails for a saved world or
+/// world file that cannot be read.
 fn world(
     options: &Serve,
     state: Option<&StateDirectory>,
@@ -152,7 +154,8 @@ fn listeners(options: &Serve) -> ListenOptions {
     }
 }
 
-/// Reads the rules of `--faults`, and warns of those that can never fire.
+/// Reads the rules of `--faults`, and warns of those that can never fire. Fails for a file that
+/// cannot be read or has an invalid rule.
 fn read_rules(path: &Path) -> Result<Vec<Rule>, CliError> {
     let text = fs::read(path).map_err(|error| CliError::file("--faults", path, &error))?;
     let rules = document::yaml(&text)

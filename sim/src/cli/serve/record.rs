@@ -30,13 +30,14 @@ pub(super) struct Recording {
 }
 
 impl RecordingFile {
-    /// Opens and locks the file.
+    /// Opens, locks and empties the file at `path`. Fails if another sim writes it.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
         Ok(Self { path: path.to_owned(), file: exclusive("--record", path)? })
     }
 
     /// Writes the state of the world, and then its events until [`Recording::end`] or a failed
-    /// write. Also adds a note to the ledger, which links the ledger to the recording.
+    /// write. Also adds a note to the ledger, which links the ledger to the recording. Fails if the
+    /// state cannot be written.
     pub(super) fn begin(self, sim: &Sim) -> Result<Recording, CliError> {
         let Self { path, file } = self;
         let begun = Recorder::begin(sim.world().clone(), BufWriter::new(file));

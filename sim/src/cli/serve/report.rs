@@ -84,7 +84,7 @@ fn export_vcenters(
     }
 }
 
-/// Origin of the world that `--state` saves.
+/// Origin of the world that `--state` saves: new or continued.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum World {
     /// A new world, built from the options.

@@ -21,12 +21,13 @@ pub(super) struct Plan<'a> {
     /// Origin of the world that `state` saves.
     pub(super) origin: report::World,
     pub(super) env: Option<&'a Path>,
-    /// Directory for the files that a provider mounts.
+    /// Directory of `--supervisor` for the files that a provider mounts; `None` without the option.
     pub(super) mounts: Option<&'a Path>,
 }
 
 /// Opens the listeners, starts the kubelets, writes the files, and waits for a signal. Meanwhile
-/// saves the world if a state directory is set. Removes the file of `--env` at the end.
+/// saves the world if a state directory is set. Removes the file of `--env` at the end. Fails if a
+/// listener cannot open or a file cannot be written.
 pub(super) async fn serve(
     sim: &Sim,
     plan: Plan<'_>,
@@ -97,7 +98,7 @@ fn directory(
     full.map(Some).map_err(|error| CliError::file("--state", state.path(), &error))
 }
 
-/// Writes the certificate of the authority and the kubeconfigs.
+/// Writes the certificate of the authority and the kubeconfigs into `directory`.
 fn write_credentials(directory: &Path, endpoints: &Endpoints) -> Result<(), CliError> {
     let write = |name: &str, text: &str| {
         let path = directory.join(name);

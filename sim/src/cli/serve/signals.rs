@@ -49,7 +49,7 @@ impl Signals {
     }
 }
 
-/// Time of the first signal.
+/// Time of the first signal; `None` before it.
 #[derive(Debug, Default)]
 struct Moment(Option<Instant>);
 

@@ -76,7 +76,7 @@ impl StateDirectory {
         Ok(state)
     }
 
-    /// Removes the temporary files of a killed process.
+    /// Removes the temporary files that a killed process has left in the directory.
     fn sweep(&self) -> std::io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
@@ -91,13 +91,15 @@ impl StateDirectory {
         &self.path
     }
 
-    /// Reads the saved world; `None` if the directory has no `world.json`.
+    /// Reads the saved world; `None` if the directory has no `world.json`. Fails for a file that
+    /// another version wrote.
     pub(super) fn world(&self) -> Result<Option<World>, CliError> {
         self.read("world.json")
     }
 
     /// Sets authority, certificates, ports and admin token in `options` to the saved ones; changes
-    /// nothing if the directory has none.
+    /// nothing if the directory has none. Fails for a `sim.json` of another version or with
+    /// unusable certificates.
     pub(super) fn recall(&self, options: &mut ListenOptions) -> Result<(), CliError> {
         let Some(kept) = self.read::<serde_json::Value>("sim.json")? else { return Ok(()) };
         let version = &kept["version"];
@@ -206,7 +208,7 @@ impl StateDirectory {
         }
     }
 
-    /// Saves the current world.
+    /// Writes the current state of the world to `world.json`.
     pub(super) fn keep_world(&self, sim: &Sim) -> Result<(), CliError> {
         let state = sim.world().read(|world| world.state().clone());
         self.write("world.json", &state)

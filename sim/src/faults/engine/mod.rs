@@ -97,7 +97,7 @@ pub(crate) struct Verdict {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ActiveRule {
-    /// The rule.
+    /// The rule as it was added.
     pub rule: Rule,
     /// Number of calls that matched. Excludes calls for which an earlier rule set the failure.
     pub matched: u64,
@@ -105,7 +105,8 @@ pub struct ActiveRule {
     pub fired: u64,
     /// World time at which the rule was added.
     pub added: Time,
-    /// Number of this addition. Differs between two rules of one id, of which the first was removed.
+    /// Number of this addition of the rule. Tells apart two additions with the same id, of which
+    /// the first was removed.
     #[serde(skip)]
     number: u64,
 }
@@ -122,7 +123,7 @@ pub enum RuleError {
     Exists(String),
 }
 
-/// One addition of a rule.
+/// One addition of a rule. A rule that is removed and added again has another addition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Addition {
     /// Id of the rule.
@@ -211,7 +212,7 @@ impl Faults {
         self.lock().remove_where(is_one)
     }
 
-    /// Removes every rule.
+    /// Removes every rule in force, and keeps the number of times that each fired.
     pub(crate) fn clear(&self) {
         self.lock().remove_where(|_| true);
     }
@@ -286,7 +287,8 @@ fn matches(matcher: &Matcher, call: &Call) -> bool {
         && is(&client.user_agent, Some(&call.caller.user_agent))
 }
 
-/// True if the operation or its class matches one of the patterns, and for an empty list of patterns.
+/// True if the operation or its class matches one of the patterns, and for an empty list of
+/// patterns.
 pub(crate) fn matches_operation(ops: &Ops, operation: &str, class: Class) -> bool {
     let is_match = |pattern: &str| match pattern.strip_prefix('@') {
         Some(_) => pattern == class.tag(),

@@ -33,7 +33,7 @@ struct VCenterBody {
     name: String,
     url: String,
     /// SHA-1 thumbprint of the certificate that the vCenter presents now, in upper case with
-    /// colons.
+    /// colons; absent without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     thumbprint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ struct ClusterBody {
     url: String,
     /// Bearer token of the cluster's administrator.
     token: String,
-    /// Kubeconfig with URL, authority and token.
+    /// Kubeconfig of the cluster's administrator, with URL, authority and token.
     kubeconfig: String,
 }
 
@@ -63,9 +63,9 @@ struct SupervisorBody {
     namespace: String,
     /// Bearer token of the Supervisor's administrator.
     token: String,
-    /// Kubeconfig with URL, authority and token.
+    /// Kubeconfig of the Supervisor's administrator, with URL, authority and token.
     kubeconfig: String,
-    /// Contents of the files that the provider mounts.
+    /// Contents of the files with which a provider reaches the Supervisor.
     provider: Given,
 }
 

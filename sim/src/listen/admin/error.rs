@@ -13,14 +13,14 @@ pub(super) struct AdminError {
     body: ErrorBody,
 }
 
-/// Body of an error answer.
+/// Body of an error answer of the admin port, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ErrorBody {
     /// Problem, in a sentence.
     pub(crate) error: String,
     /// Remedy for the problem.
     pub(crate) remedy: String,
-    /// Answers to the events of the list that were carried out before the error.
+    /// Answers to the events of the list that were carried out before the error; empty if none was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) done: Vec<Value>,
 }
@@ -38,7 +38,8 @@ impl AdminError {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
-    /// Prefixes the error text with the place of the event in its list.
+    /// Puts `place`, the place of the event in its list such as `event 2 of 3: `, before the error
+    /// text.
     pub(super) fn at(mut self, place: &str) -> Self {
         self.body.error.insert_str(0, place);
         self

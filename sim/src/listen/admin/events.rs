@@ -56,6 +56,8 @@ struct Stopped {
 }
 
 /// Carries out events in order. Consecutive world events happen at one moment, or none of them.
+/// Stops at the first event that fails; the error has its index and the answers to the events
+/// before it.
 fn carry_out(
     control: &Control,
     supervisor: Option<&Supervisor>,
@@ -95,6 +97,9 @@ fn carry_out(
 
 /// Applies world events at one moment and in order, or none of them. Applies a single event without
 /// a copy of the world.
+///
+/// # Errors
+/// The index of the first event that the world refuses, and the fault.
 fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied>, (usize, Fault)> {
     if commands.len() == 1 {
         let applied = control.apply(commands.remove(0)).map_err(|fault| (0, fault))?;
@@ -106,6 +111,9 @@ fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied
 /// Checks a list of two or more events if it contains Supervisor events: tries the world events on
 /// a copy of the world, and checks that the world has a Supervisor. A list of world events alone
 /// needs no check, because the world carries out all of them or none.
+///
+/// # Errors
+/// An error answer about the first event that would fail.
 fn rehearse(
     control: &Control,
     supervisor: Option<&Supervisor>,
@@ -142,7 +150,7 @@ fn answer(applied: Applied) -> Value {
     answer
 }
 
-/// An event in the body of a request.
+/// An event in the body of a request: a command of the world, or a Supervisor event.
 enum Event {
     World(Box<Command>),
     Supervisor(SupervisorEvent),

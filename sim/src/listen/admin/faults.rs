@@ -18,8 +18,9 @@ pub(super) async fn list(State(control): State<Control>) -> Json<Vec<ActiveRule>
 
 /// `POST /faults`: adds the rule or the list of rules in the body (JSON or YAML), all or none.
 ///
-/// The field `warnings` of the answer names operations that no server answers ([`faults::warnings`]).
-/// The sim adds rules with such operations too.
+/// The field `warnings` of the answer names operations that no server answers
+/// ([`faults::warnings`]). The sim adds rules with such operations too. The error answer is about
+/// the first rule that is invalid or whose id is taken.
 pub(super) async fn add(
     State(control): State<Control>,
     body: Bytes,
@@ -41,7 +42,7 @@ pub(super) async fn clear(State(control): State<Control>) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// `DELETE /faults/{id}`: removes one rule.
+/// `DELETE /faults/{id}`: removes one rule; answers 404 if no rule in force has this id.
 pub(super) async fn remove(
     State(control): State<Control>,
     Path(id): Path<String>,

@@ -24,7 +24,8 @@ pub(super) struct Guard {
     /// SHA-256 of the token; `None` if the port requires no token. The guard compares digests, so
     /// that the time of a comparison reveals nothing about the token.
     token: Option<[u8; 32]>,
-    /// Host name of the admin port's URL, which `--admin-advertise` can set.
+    /// Host name of the admin port's URL, which `--admin-advertise` can set; `None` if the URL has
+    /// none.
     advertised: Option<String>,
 }
 
@@ -52,7 +53,8 @@ pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Ne
     }
 }
 
-/// Checks that the request has the bearer token whose SHA-256 is `wanted`.
+/// Checks that the header `Authorization` has the bearer token whose SHA-256 is `wanted`; the error
+/// answers 401.
 fn shows(headers: &HeaderMap, wanted: [u8; 32]) -> Result<(), AdminError> {
     let shown = text(headers, header::AUTHORIZATION)
         .and_then(|value| value.strip_prefix("Bearer "))
@@ -100,7 +102,8 @@ fn is_local(host: &str, advertised: Option<&str>) -> bool {
     is_localhost || is_advertised || name.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// Checks that a POST has a content type that its path accepts.
+/// Checks that a POST has a content type that its path accepts: JSON, and for rules also YAML. The
+/// error answers 415.
 fn says_what_it_is(request: &Request) -> Result<(), AdminError> {
     const JSON: &[&str] = &["application/json"];
     const RULES: &[&str] =

@@ -35,7 +35,8 @@ enum Format {
 }
 
 /// `GET /ledger?since=SEQ&op=PATTERN&format=jsonl|counts`: returns the records in memory, or counts
-/// of the calls among them. With `op` it returns only records of calls that match.
+/// of the calls among them. With `op` it returns only records of calls that match. Answers 400 to
+/// an invalid query.
 pub(super) async fn read(
     State(control): State<Control>,
     wanted: Result<Query<LedgerQuery>, axum::extract::rejection::QueryRejection>,

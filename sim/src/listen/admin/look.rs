@@ -20,7 +20,7 @@ pub(super) struct WorldQuery {
     machine: Option<String>,
 }
 
-/// Summary of the world.
+/// Body of the answer to `GET /world`: seed, clock, vCenters and machines.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {

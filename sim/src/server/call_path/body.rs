@@ -17,7 +17,8 @@ use crate::{Body, Class};
 
 pub(super) struct Watched {
     inner: Body,
-    /// Data that was read from `inner` for the digest and that the client has not read yet.
+    /// Data that was read from `inner` for the digest and that the client has not read yet; `None`
+    /// if no such data is left.
     whole: Option<Bytes>,
     open: Option<(CallPath, u64, Ended)>,
     bytes: u64,

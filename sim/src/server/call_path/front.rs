@@ -17,7 +17,7 @@ use crate::{Reply, WorldHandle};
 use kube_sim_api::MAX_BODY_BYTES;
 
 /// Largest body that a vCenter reads from a client that is logged in: 32 MiB, twice the size of a
-/// ListView of 100,000 machines.
+/// request for a ListView of 100,000 machines.
 const MAX_BODY: usize = 32 << 20;
 
 /// Largest body that a vCenter reads from a client that is not logged in: 1 MiB.
@@ -68,7 +68,7 @@ impl Front {
         }
     }
 
-    /// Reads the body of a request whose head is `parts`.
+    /// Reads the body of a request whose head is `parts`, within the limits of `inbox`.
     ///
     /// An API server cuts a body that is too large instead of refusing it. Its handler can then
     /// answer requests that need no body, or that it refuses for another reason.
@@ -98,8 +98,8 @@ impl Front {
         inbox.read(body, Limit { open, known, is_known, cuts }).await
     }
 
-    /// Answer to a request whose body cannot be read: plain text, but a `Status` if an API server
-    /// gets a broken body.
+    /// Answer to a request whose body cannot be read: 413, 408, 503 or 400 as plain text. An API
+    /// server answers a broken body with a `Status`.
     pub(super) fn unread(&self, unread: &BodyError) -> Reply {
         let (status, fault) = match unread {
             BodyError::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),

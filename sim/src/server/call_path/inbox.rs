@@ -1,5 +1,5 @@
 //! Reads request bodies. Limits their size, their time to arrive, and the memory of all unfinished
-//! bodies of one inbox.
+//! bodies of one [`BodyReader`].
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 /// Maximum time for a body to arrive: 60 s. A kube-apiserver allows a whole request the same time.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Maximum number of bytes in all unfinished bodies of one inbox together: 256 MiB.
+/// Maximum number of bytes in all unfinished bodies of one [`BodyReader`] together: 256 MiB.
 const TOTAL: usize = 256 << 20;
 
 /// Reason why a body cannot be read.
@@ -30,7 +30,7 @@ pub(crate) enum BodyError {
 }
 
 impl BodyError {
-    /// Message for the client.
+    /// Returns the text that tells the client why the sim cannot read the body.
     pub(crate) fn why(&self) -> String {
         match self {
             Self::TooLarge(limit) => format!("the body is larger than {limit} bytes"),
@@ -53,19 +53,19 @@ pub(crate) struct Limit<F> {
     /// Returns true if the client is logged in. Called at most once, when the body is larger than
     /// `open`.
     pub(crate) is_known: F,
-    /// True if the inbox cuts a larger body after the piece that exceeds the limit, instead of
+    /// True if the reader cuts a larger body after the piece that exceeds the limit, instead of
     /// refusing it. The handler can then refuse the body in its own format.
     pub(crate) cuts: bool,
 }
 
 /// Reader of request bodies that counts the bytes of unfinished ones. Clones share the count. A sim
-/// has one inbox for all vCenters, one per API server, and one for the admin port.
+/// has one reader for all vCenters, one per API server, and one for the admin port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyReader {
     held: Arc<AtomicUsize>,
 }
 
-/// Part of the count that belongs to one unfinished body; subtracted on drop.
+/// Number of bytes of one unfinished body in the count of its [`BodyReader`]; subtracted on drop.
 struct Share<'a> {
     held: &'a AtomicUsize,
     bytes: usize,
@@ -88,8 +88,12 @@ impl Drop for Share<'_> {
 impl BodyReader {
     /// Reads a body.
     ///
-    /// Cancel safe: if the future is dropped, the inbox drops the bytes of the body and no longer
+    /// Cancel safe: if the future is dropped, the reader drops the bytes of the body and no longer
     /// counts them.
+    ///
+    /// # Errors
+    /// [`BodyError`] if the body is too large, too slow or broken, or if unfinished bodies hold too
+    /// much memory.
     pub(crate) async fn read<B>(
         &self,
         body: B,

@@ -34,10 +34,10 @@ use spoiled::spoiled;
 /// Reason why a call has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Broken {
-    /// The server is down.
+    /// The server is a vCenter whose service is stopped, which refuses connections.
     #[error("connection refused")]
     Refused,
-    /// The connection breaks before an answer.
+    /// A rule, or the stop of the vCenter, breaks the connection before an answer.
     #[error("connection reset")]
     Reset,
 }
@@ -52,8 +52,8 @@ impl From<Broken> for std::io::Error {
     }
 }
 
-/// Path of all calls to one server: the inbox, front end, rules, ledger and world through which the
-/// calls pass.
+/// Path of all calls to one server: the body reader, front end, rules, ledger and world through
+/// which the calls pass.
 #[derive(Clone, Debug)]
 pub(crate) struct CallPath {
     pub(crate) world: WorldHandle,
@@ -72,11 +72,16 @@ fn lacks_host(parts: &Parts) -> bool {
 }
 
 impl CallPath {
-    /// Serves one request.
+    /// Serves one request: classifies it, applies the fault rules, records the call, and answers
+    /// it.
     ///
     /// Cancel safe: if the caller drops the future, the ledger records the call as abandoned,
     /// unless the body of the request has not arrived yet. In that case the ledger has no record of
     /// the call.
+    ///
+    /// # Errors
+    /// [`Broken`] if a rule or the stop of the vCenter breaks the connection, or if the vCenter is
+    /// stopped.
     pub(crate) async fn serve<B>(
         &self,
         request: http::Request<B>,
@@ -120,7 +125,7 @@ impl CallPath {
     }
 
     /// Answers a call whose body cannot be read, or whose head lacks the host. Evaluates no rule,
-    /// because without the body the operation may be unknown.
+    /// because without the body the operation may be unknown. Fails only if the server is down.
     fn unread(
         &self,
         parts: Parts,
@@ -151,7 +156,8 @@ impl CallPath {
         Ok((call, parsed))
     }
 
-    /// Delays a call, handles it, and replaces its answer, as the rules in `verdict` require.
+    /// Delays a call, handles it, and replaces its answer, as the rules in `verdict` require. The
+    /// error breaks the connection without an answer.
     async fn carry_out(
         &self,
         call: &Call,
@@ -305,7 +311,7 @@ mod tests {
     use super::*;
     use crate::Sim;
 
-    /// Log lines in memory.
+    /// Log lines of a test, kept in memory.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 

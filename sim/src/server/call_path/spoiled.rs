@@ -19,11 +19,11 @@ const MIB: usize = 1 << 20;
 /// received then jumps from below to above a limit of whole MiB, as on a real connection, instead
 /// of reaching it exactly.
 const PIECE: usize = MIB - 1;
-/// Bytes that are not valid UTF-8.
+/// Bytes that are not valid UTF-8, which [`Spoil::InvalidUtf8`] inserts.
 const NO_UTF8: [u8; 4] = [0xff, 0xfe, 0xc0, 0x80];
-/// Unknown member of an unknown class in XML.
+/// Unknown member of an unknown class that [`Spoil::UnknownMembers`] adds to XML elements.
 const UNKNOWN: &str = r#"<unheardOf xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="UnheardOf"><of>1</of></unheardOf>"#;
-/// Name of the unknown member in JSON.
+/// Name of the unknown member that [`Spoil::UnknownMembers`] adds to JSON objects.
 const UNHEARD_OF: &str = "unheardOf";
 /// JSON fields that are maps or contain maps. An unknown member in a map would be an invalid value
 /// instead of an unknown field.
@@ -41,7 +41,7 @@ pub(super) fn spoiled(body: Body, how: Spoil) -> Body {
 struct Spoiled {
     inner: Body,
     how: Spoil,
-    /// Number of blanks that remain to be sent before the body.
+    /// Number of spaces that remain to be sent before the body.
     padding: usize,
 }
 

@@ -42,14 +42,14 @@ pub(super) enum Validity {
     Over,
 }
 
-/// A certificate authority.
+/// A certificate authority: its certificate and its private key.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     pem: String,
 }
 
-/// Omits the key.
+/// Omits the private key.
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").field("pem", &self.pem).finish_non_exhaustive()
@@ -130,7 +130,8 @@ impl Authority {
         self.issue_for(name, hosts, Validity::Long)
     }
 
-    /// Issues a server certificate with a given validity period.
+    /// Issues a server certificate with a given validity period. `name` is the common name; `hosts`
+    /// are the names and addresses that the certificate covers.
     pub(super) fn issue_for(
         &self,
         name: &str,

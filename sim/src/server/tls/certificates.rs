@@ -21,9 +21,9 @@ use crate::WorldHandle;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Thumbprints {
-    /// SHA-1, which vSphere tools call *the* thumbprint.
+    /// SHA-1 digest, which vSphere tools call *the* thumbprint.
     pub sha1: String,
-    /// SHA-256.
+    /// SHA-256 digest of the certificate.
     pub sha256: String,
 }
 
@@ -85,7 +85,7 @@ impl Leaf {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Certificate {
-    /// No defect.
+    /// The certificate is valid, for the right host names, and signed by the sim's authority.
     #[default]
     Good,
     /// The certificate has expired.
@@ -144,7 +144,8 @@ impl Certificates {
         Ok(all)
     }
 
-    /// Returns the certificate that a handshake gets now. Issues it if it does not exist yet.
+    /// Returns the certificate that a handshake gets now. Issues it if it does not exist yet; fails
+    /// if the system has no randomness.
     pub(crate) fn current(&self) -> Result<Leaf, TlsError> {
         if let Some(leaf) = &self.instead().leaf {
             return Ok(leaf.clone());

@@ -110,7 +110,7 @@ impl SoapFace {
         Reply::new(StatusCode::OK, XML, versions::document(&release))
     }
 
-    /// Answers a request.
+    /// Answers a request to `/sdk`; `effects` change the content of the answer.
     ///
     /// Cancel safe: if the future is dropped, the call has had its whole effect or none.
     pub(crate) async fn handle(&self, parsed: SoapRequest, effects: &Effects) -> Reply {
@@ -257,8 +257,8 @@ impl SoapFace {
     }
 }
 
-/// Returns the id of the start object of the first `specSet`, if that spec has exactly one start
-/// object.
+/// Returns the id of the start object of the first `specSet`; `None` unless that spec has exactly
+/// one start object.
 fn start_object(arguments: &Node) -> Option<&String> {
     let mut starts = arguments.child("specSet")?.all("objectSet");
     let first = starts.next()?;
@@ -307,8 +307,8 @@ impl Drop for Served<'_> {
     }
 }
 
-/// Returns the token in the session cookie. Accepts the whole `Set-Cookie` text and quotes around
-/// the token, because some clients send these.
+/// Returns the token in the session cookie; `None` without one. Accepts the whole `Set-Cookie` text
+/// and quotes around the token, because some clients send these.
 fn cookie(headers: &HeaderMap) -> Option<String> {
     headers.get_all(header::COOKIE).iter().find_map(|value| {
         value.to_str().ok()?.split(';').find_map(|pair| {

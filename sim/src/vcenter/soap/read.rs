@@ -34,7 +34,7 @@ pub(crate) enum MalformedEnvelope {
     NoThis,
 }
 
-/// A SOAP request.
+/// A SOAP request: operation, target object and arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) operation: NamedOperation,
@@ -42,11 +42,15 @@ pub(crate) struct Request {
     pub(crate) this: (String, String),
     /// The operation element; `_this` is among its children.
     pub(crate) arguments: Node,
-    /// `operationID` from the SOAP header.
+    /// Text of `operationID` in the SOAP header; `None` if the header has none.
     pub(crate) operation_id: Option<String>,
 }
 
-/// Parses the envelope of a request.
+/// Parses the envelope of a request: operation, `_this`, arguments and `operationID`.
+///
+/// # Errors
+/// [`MalformedEnvelope`] for a body that is not XML in UTF-8 or not a SOAP 1.1 envelope, that has
+/// no operation or no `_this`, or that exceeds the limits of number or depth of elements.
 pub(crate) fn read(body: &[u8]) -> Result<Request, MalformedEnvelope> {
     let text = std::str::from_utf8(body).map_err(|_| MalformedEnvelope::NotUtf8)?;
     // The parser accepts control characters, but XML 1.0 does not.

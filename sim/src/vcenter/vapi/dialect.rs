@@ -8,7 +8,7 @@ use crate::Reply;
 
 const JSON: &str = "application/json";
 
-/// Format of answers.
+/// Format of the answers of vAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Format of `/rest`, vCenter 6.5 and later: `value` wraps a result.
@@ -17,7 +17,7 @@ pub(super) enum Dialect {
     Api,
 }
 
-/// A vAPI error.
+/// A vAPI error: HTTP status, type, message id and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Error {
     status: StatusCode,

@@ -116,7 +116,7 @@ impl VapiFace {
         }
     }
 
-    /// Answers a request.
+    /// Answers a request to `/rest` or `/api`; `effects` change the content of the answer.
     pub(crate) fn handle(&self, parsed: VapiRequest, effects: &Effects) -> Reply {
         let dialect = parsed.dialect;
         match self.answer(parsed, effects) {

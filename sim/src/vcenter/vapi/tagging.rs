@@ -324,7 +324,7 @@ impl Tagging<'_> {
     }
 
     /// Parses a create or update spec. In `/rest` the spec is the field `name` of the body, in
-    /// `/api` it is the whole body.
+    /// `/api` it is the whole body. The error answers 400.
     fn spec<T: DeserializeOwned>(&self, body: &Bytes, name: &str) -> Result<T, Error> {
         let mut value: Value = parse(body)?;
         if self.dialect == Dialect::Rest {

@@ -28,7 +28,7 @@ pub(crate) struct Vim {
     pub(super) owned: Mutex<BTreeMap<String, SessionObjects>>,
     /// Signal for changes of objects that sessions own; wakes blocked waits.
     pub(super) own_changes: Signal,
-    /// Unused clone tickets.
+    /// Clone tickets that no client has used yet.
     pub(super) tickets: Mutex<Tickets>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) user_agent: &'a str,
 }
 
-/// Answer of an operation.
+/// Answer of an operation: its result, if any, and whether the call logged in.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) result: Option<Value>,
@@ -47,7 +47,7 @@ pub(crate) struct Answer {
     pub(crate) logged_in: bool,
 }
 
-/// Progress of an operation.
+/// Progress of an operation after its call: done, or blocked.
 pub(crate) enum Progress {
     /// The operation has ended with an answer.
     Done(Answer),
@@ -55,7 +55,7 @@ pub(crate) enum Progress {
     Waits(Wait),
 }
 
-/// Reason why an operation has no answer.
+/// Reason why an operation has no result.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The operation ended with a fault.
@@ -97,6 +97,10 @@ impl Vim {
     }
 
     /// Checks the caller's permission, and carries out the operation, or begins it if it blocks.
+    ///
+    /// # Errors
+    /// [`Failure::Fault`] if the vCenter refuses the operation, [`Failure::TooManySessions`] if the
+    /// session table is full.
     pub(crate) fn call(
         &self,
         world: &mut Locked<'_>,

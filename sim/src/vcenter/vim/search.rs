@@ -57,7 +57,8 @@ impl Search<'_> {
         })
     }
 
-    /// `FindByDnsName` and `FindAllByDnsName`.
+    /// `FindByDnsName` and `FindAllByDnsName`: machines whose guest reports the host name, or hosts
+    /// of this name (`vmSearch` chooses), regardless of case.
     fn by_dns_name(&self) -> Result<Vec<MoRef>, VimFault> {
         let name = self.arguments.required("dnsName")?;
         let machines = self.for_machines()?;
@@ -78,7 +79,7 @@ impl Search<'_> {
     }
 
     /// `FindByInventoryPath`: names from below the root folder, separated by slashes. An empty path
-    /// finds the root folder.
+    /// finds the root folder. Returns `None` if no visible object has the path.
     fn by_inventory_path(&self) -> Result<Option<MoRef>, VimFault> {
         let path = self.arguments.required("inventoryPath")?;
         let vc = self.reader.vc;
@@ -89,7 +90,8 @@ impl Search<'_> {
         Ok(at.filter(|id| *id != vc.root() || path.is_empty()).filter(|id| self.shows(*id)))
     }
 
-    /// `FindChild`: the child of an inventory object by the name of the child.
+    /// `FindChild`: the child of an inventory object by the name of the child; `None` if no visible
+    /// child has the name.
     fn child(&self) -> Result<Option<MoRef>, VimFault> {
         let parent = self.arguments.child("entity").map(|entity| entity.text.as_str());
         let parent = parent.ok_or_else(|| VimFault::invalid_argument("entity"))?;
@@ -142,18 +144,20 @@ impl Search<'_> {
 }
 
 /// Returns the child of `parent` by its name as written in paths, which percent-encode `/`, `\` and
-/// `%` (in lower case).
+/// `%` (in lower case). Returns `None` if no child has the name.
 fn child(vc: &VCenter, parent: MoRef, name: &str) -> Option<MoRef> {
     let name = name.replace("%2f", "/").replace("%5c", "\\").replace("%25", "%");
     vc.inventory.child(parent, &name)
 }
 
-/// Returns the answer of a search for one object: the first one found.
+/// Returns the answer of a search for one object: the first one found, or `None`, which becomes an
+/// empty answer.
 fn first(found: impl IntoIterator<Item = MoRef>) -> Option<Value> {
     found.into_iter().next().map(Value::from)
 }
 
-/// Returns the answer of a search for all objects.
+/// Returns the answer of a search for all objects: their list, or `None` for an empty list, which
+/// becomes an empty answer.
 fn all(found: Vec<MoRef>) -> Option<Value> {
     (!found.is_empty()).then(|| Value::refs(found))
 }

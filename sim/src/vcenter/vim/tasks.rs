@@ -44,7 +44,8 @@ impl Vim {
     }
 
     /// Answers `ShutdownGuest`, `RebootGuest` and `StandbyGuest`. The answer does not wait for the
-    /// guest to carry out the request.
+    /// guest to carry out the request. Fails if the machine is not powered on or VMware Tools does
+    /// not run.
     pub(super) fn guest_request(
         &self,
         world: &mut Locked<'_>,
@@ -67,7 +68,8 @@ impl Vim {
     }
 }
 
-/// Returns the work of an operation; `None` if the operation starts no task.
+/// Returns the work of an operation; `None` if the operation starts no task. Fails with
+/// `InvalidArgument` if an argument is missing or invalid.
 fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
     Ok(Some(match operation {
         Op::PowerOn => Work::PowerOn,

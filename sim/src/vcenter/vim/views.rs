@@ -12,7 +12,7 @@ use crate::vcenter::vim::data::{Reference, types};
 /// not have reported them yet.
 const KEPT_CHANGES: usize = 65_536;
 
-/// A view, owned by a session.
+/// A list view or container view, owned by a session.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) reference: Reference,

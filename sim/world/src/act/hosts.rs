@@ -14,7 +14,7 @@ impl Execution<'_> {
     }
 
     /// Disconnects the host, stops the kubelets of its machines, and schedules the HA restart of
-    /// its machines.
+    /// its machines. Refuses an unknown host.
     pub(super) fn fail_host(&mut self, vcenter: &str, host: MoRef) -> Result<(), VcFault> {
         self.disconnect_host(vcenter, host)?;
         for machine in self.machines_on(vcenter, host) {

@@ -10,7 +10,8 @@ use crate::vcenter::{
 };
 
 impl Execution<'_> {
-    /// Opens an anonymous SOAP session.
+    /// Opens an anonymous SOAP session and returns its token. Refuses it if the session table is
+    /// full.
     pub(super) fn open_session(
         &mut self,
         vcenter: &str,
@@ -70,6 +71,7 @@ impl Execution<'_> {
     }
 
     /// Logs a user in to an anonymous session without a password, for a client with a clone ticket.
+    /// Refuses a token whose session does not exist or is logged in.
     pub(super) fn clone_session(
         &mut self,
         vcenter: &str,

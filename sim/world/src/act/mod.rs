@@ -44,7 +44,8 @@ impl<'a> Execution<'a> {
         self.events
     }
 
-    /// Carries out a command.
+    /// Carries out a command from a client, a test or the admin port. A refused command emits no
+    /// event, except for a login with a wrong password.
     pub(crate) fn execute(&mut self, command: Command) -> Result<Outcome, Fault> {
         match command {
             Command::Cluster(command) => {
@@ -200,7 +201,8 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Carries out a request to an API server.
+    /// Carries out a request to an API server, and the reactions of the world to the changed
+    /// objects. The error is the `Status` of the API server.
     fn objects(
         &mut self,
         plane: ControlPlane,

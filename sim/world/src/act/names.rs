@@ -5,8 +5,8 @@ use crate::command::Named;
 use crate::vcenter::{Kind, Machine, MoRef, VcFault};
 
 impl Execution<'_> {
-    /// Returns `name` if a vCenter of this name exists. Without a name, returns the name of the
-    /// first vCenter.
+    /// Returns `name` if a vCenter of this name exists, else fails. Without a name, returns the
+    /// name of the first vCenter.
     pub(super) fn vcenter_name(&self, name: Option<String>) -> Result<String, VcFault> {
         match name {
             Some(name) => self.vcenter(&name).map(|_| name),
@@ -20,7 +20,8 @@ impl Execution<'_> {
         }
     }
 
-    /// Finds the machine of this name, and calls `what` with its vCenter and id.
+    /// Finds the machine of this name, and calls `what` with its vCenter and id. Fails with
+    /// [`VcFault::NoSuchName`] if no machine has the name.
     pub(super) fn on_machine(
         &mut self,
         named: &Named,
@@ -31,7 +32,8 @@ impl Execution<'_> {
         what(self, &vcenter, id)
     }
 
-    /// Finds the host of this name, and calls `what` with its vCenter and id.
+    /// Finds the host of this name, and calls `what` with its vCenter and id. Fails with
+    /// [`VcFault::NoSuchName`] if no host has the name.
     pub(super) fn on_host(
         &mut self,
         named: &Named,
@@ -85,7 +87,7 @@ impl Execution<'_> {
             .ok_or_else(|| VcFault::NoSuchName { kind: "object".into(), name: name.to_owned() })
     }
 
-    /// Finds a machine by id.
+    /// Returns the machine with this id. Fails if the vCenter has no such machine.
     pub(super) fn machine(&self, vcenter: &str, id: MoRef) -> Result<&Machine, VcFault> {
         self.vcenter(vcenter)?.inventory.machine(id).ok_or(VcFault::ManagedObjectNotFound(id))
     }
@@ -99,7 +101,8 @@ impl Execution<'_> {
             .unwrap_or_default()
     }
 
-    /// The id that the next new object of this vCenter gets if it is of `kind`.
+    /// The id that the next new object of this vCenter gets if it is of `kind`. Fails for an
+    /// unknown vCenter.
     pub(super) fn next_id(&self, vcenter: &str, kind: Kind) -> Result<MoRef, VcFault> {
         Ok(MoRef::new(kind, self.vcenter(vcenter)?.last_number + 1))
     }

@@ -33,9 +33,9 @@ pub enum Command {
     /// A client's request to a vCenter.
     #[serde(rename = "vcenter.request")]
     Request {
-        /// Name of the vCenter.
+        /// Name of the vCenter that gets the request.
         vcenter: String,
-        /// The request.
+        /// Operation of the client, with its arguments.
         request: VcRequest,
     },
 
@@ -77,26 +77,26 @@ pub enum Command {
     /// Renames a machine in the inventory; the guest keeps its host name.
     #[serde(rename = "vm.rename")]
     Rename {
-        /// The machine.
+        /// Machine to rename.
         machine: Named,
-        /// The new name.
+        /// New inventory name; must not be empty.
         to: String,
     },
     /// Moves a machine to another host.
     #[serde(rename = "vm.vmotion")]
     VMotion {
-        /// The machine.
+        /// Machine to move.
         machine: Named,
-        /// The host's name.
+        /// Inventory name of the new host, in the vCenter of the machine.
         host: String,
     },
     /// Moves a machine into a vApp of its resource pool, and creates the vApp if it does not exist.
     /// `null` moves the machine out of its vApp, if it is in one.
     #[serde(rename = "vm.vapp")]
     SetVApp {
-        /// The machine.
+        /// Machine to move.
         machine: Named,
-        /// The vApp's name.
+        /// Name of the vApp; `null` for none.
         vapp: Option<String>,
     },
     /// Simulates the loss of a machine's storage: its configuration is unreadable, and searches by
@@ -128,26 +128,26 @@ pub enum Command {
     /// BIOS UUID. The new machine boots and has no tags.
     #[serde(rename = "vm.replace")]
     Replace {
-        /// The machine.
+        /// Machine to destroy and rebuild.
         machine: Named,
-        /// The new BIOS UUID.
+        /// BIOS UUID of the rebuilt machine.
         uuid: Uuid,
     },
     /// Sets the BIOS UUID of a machine. `null` simulates the moments in which vCenter has not yet
     /// loaded the UUID.
     #[serde(rename = "vm.uuid")]
     SetUuid {
-        /// The machine.
+        /// Machine that gets the UUID.
         machine: Named,
-        /// The UUID.
+        /// New BIOS UUID; `null` for one that vCenter has not loaded yet.
         uuid: Option<Uuid>,
     },
     /// Changes settings of a machine, as `ReconfigVM_Task` does.
     #[serde(rename = "vm.reconfigure")]
     Reconfigure {
-        /// The machine.
+        /// Machine to change.
         machine: Named,
-        /// The settings.
+        /// New settings; a setting that is left out keeps its value.
         spec: MachineSpec,
     },
 
@@ -155,9 +155,9 @@ pub enum Command {
     /// otherwise with the guest's next report.
     #[serde(rename = "guest.ip.set")]
     SetAddresses {
-        /// The machine.
+        /// Machine in which the guest runs.
         machine: Named,
-        /// Addresses per card, in card order.
+        /// Addresses per network card, in the order of the cards.
         addresses: Vec<Vec<IpAddr>>,
     },
     /// Removes all interfaces and addresses from the report of a guest, until the guest reports
@@ -171,7 +171,7 @@ pub enum Command {
     /// Adds an interface without a virtual card, such as docker0 or cni0, to the report of a guest.
     #[serde(rename = "guest.ip.addInternal")]
     AddInternalInterface {
-        /// The machine.
+        /// Machine in which the guest runs.
         machine: Named,
         /// Addresses of the interface.
         addresses: Vec<IpAddr>,
@@ -180,18 +180,18 @@ pub enum Command {
     /// restart does (govmomi#2552).
     #[serde(rename = "guest.networkName")]
     SetNetworkName {
-        /// The machine.
+        /// Machine in which the guest runs.
         machine: Named,
-        /// The network name; `null` removes it.
+        /// New network name; `null` removes the name.
         name: Option<String>,
     },
     /// Changes the host name in the report of a guest, until the guest boots or `guest.tools.start`
     /// comes.
     #[serde(rename = "guest.hostname")]
     SetHostName {
-        /// The machine.
+        /// Machine in which the guest runs.
         machine: Named,
-        /// The host name; `null` removes it.
+        /// New host name; `null` removes the name.
         host_name: Option<String>,
     },
     /// Stops VMware Tools in a guest; vCenter keeps the last report, which goes stale.
@@ -227,9 +227,9 @@ pub enum Command {
         /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
-        /// The account.
+        /// Account that gets the new password, such as `ccm@vsphere.local`.
         user: String,
-        /// The new password.
+        /// New password of the account.
         password: crate::vcenter::Password,
     },
     /// Ends every session of a vCenter, or every session of one of its two processes (SOAP, vAPI).
@@ -279,7 +279,7 @@ pub enum Command {
         /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
-        /// The new instance UUID.
+        /// New instance UUID of the vCenter.
         uuid: Uuid,
     },
     /// Changes the release of a stopped vCenter. The vCenter keeps its instance UUID, its objects
@@ -320,7 +320,7 @@ pub enum Command {
         /// The API server; that of the workload cluster if left out.
         #[serde(default)]
         plane: ControlPlane,
-        /// Number of changes to keep per resource.
+        /// Number of changes to keep per resource; 0 if left out.
         #[serde(default)]
         keep: usize,
     },
@@ -357,7 +357,8 @@ pub enum Command {
     /// kubelets, and their Nodes stay Ready.
     #[serde(rename = "node.heartbeats")]
     SetHeartbeats {
-        /// Interval of lease renewals; every 30th renewal comes with a status report.
+        /// Interval of lease renewals; every 30th renewal comes with a status report. `null` stops
+        /// the heartbeats.
         #[serde(with = "crate::duration::option")]
         every: Option<Duration>,
     },
@@ -365,9 +366,9 @@ pub enum Command {
     /// Sets when a step ends, for steps that begin from now on.
     #[serde(rename = "timing.set")]
     SetTiming {
-        /// The step.
+        /// Step whose end the command sets.
         step: Step,
-        /// The time at which it ends.
+        /// Time at which the step ends.
         completion: Completion,
     },
     /// Ends held steps now, that is, steps whose completion is `whenTold`.

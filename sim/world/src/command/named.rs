@@ -54,7 +54,7 @@ pub struct Grant {
     /// The vCenter; the first one if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcenter: Option<String>,
-    /// The account.
+    /// Account whose privileges change, such as `ccm@vsphere.local`.
     pub user: String,
     /// Id (`vm-17`), or name of a machine, cluster, compute resource of a standalone host, host,
     /// datacenter, pool or vApp. If objects of several types have the name, the first type in this
@@ -69,9 +69,9 @@ pub struct TagName {
     /// The vCenter; the first one if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcenter: Option<String>,
-    /// The category's name.
+    /// Name of the tag category.
     pub category: String,
-    /// The tag's name.
+    /// Name of the tag within the category.
     pub tag: String,
     /// Id (`domain-c8`), or name of a machine, cluster, compute resource of a standalone host,
     /// host, datacenter, pool or vApp. If objects of several types have the name, the first type

@@ -21,35 +21,35 @@ pub enum VcRequest {
         family: SessionService,
         /// Token of the anonymous session to log in; `None` opens a session.
         token: Option<String>,
-        /// Account.
+        /// Account name, as `name@domain` or `DOMAIN\name`.
         user: String,
-        /// Password.
+        /// Password that the client sends; a wrong one counts towards the lock-out.
         password: crate::vcenter::Password,
         /// The client's `User-Agent`.
         user_agent: String,
     },
     /// Logs an anonymous SOAP session in as the user of a clone ticket.
     CloneSession {
-        /// The anonymous session.
+        /// Token of the anonymous session to log in.
         token: String,
-        /// Account.
+        /// Account that acquired the clone ticket.
         user: String,
     },
-    /// Ends a session.
+    /// Ends a session; does nothing if no session has the token.
     EndSession {
-        /// Its token.
+        /// Token of the session to end.
         token: String,
-        /// The reason.
+        /// Reason that the end of the session records.
         reason: EndReason,
     },
-    /// Notes that a call on a session began.
+    /// Records that a call on a session began. Fails if no session has the token.
     CallBegan {
-        /// The session's token.
+        /// Token of the session.
         token: String,
     },
-    /// Notes that a call on a session ended.
+    /// Records that a call on a session ended; does nothing if no session has the token.
     CallEnded {
-        /// The session's token.
+        /// Token of the session.
         token: String,
     },
     /// Starts a task on an object.
@@ -59,57 +59,57 @@ pub enum VcRequest {
         /// The object of the task: the folder to create in, the datastore to search, and for other
         /// tasks the object to change, usually a machine.
         entity: MoRef,
-        /// The work of the task.
+        /// Operation that the task carries out.
         work: Work,
     },
     /// Asks a guest through VMware Tools to shut down, restart or sleep. The guest does so when the
     /// step `guestPower` ends.
     Guest {
-        /// The machine.
+        /// Machine in which the guest runs.
         machine: MoRef,
-        /// The guest operation.
+        /// Request to the guest: shut down, restart or sleep.
         request: GuestRequest,
     },
-    /// Creates a tag category.
+    /// Creates a tag category. Fails if a category of this name exists.
     CreateCategory(Category),
     /// Changes a tag category. A field that is `None` keeps its value.
     UpdateCategory {
-        /// Its id.
+        /// Id of the category to change.
         id: String,
-        /// New name.
+        /// New name; `None` keeps the name.
         name: Option<String>,
-        /// New description.
+        /// New description; `None` keeps the description.
         description: Option<String>,
-        /// New cardinality.
+        /// New cardinality; `None` keeps the cardinality.
         cardinality: Option<Cardinality>,
     },
-    /// Deletes a category and its tags.
+    /// Deletes the category with this id, and its tags.
     DeleteCategory(String),
-    /// Creates a tag.
+    /// Creates a tag in an existing category. Fails if the category already has a tag of this name.
     CreateTag(Tag),
     /// Changes a tag. A field that is `None` keeps its value.
     UpdateTag {
-        /// Its id.
+        /// Id of the tag to change.
         id: String,
-        /// New name.
+        /// New name; `None` keeps the name.
         name: Option<String>,
-        /// New description.
+        /// New description; `None` keeps the description.
         description: Option<String>,
     },
-    /// Deletes a tag.
+    /// Deletes the tag with this id, and detaches it from every object.
     DeleteTag(String),
     /// Attaches a tag. A tag that is already attached is not an error.
     Attach {
-        /// The tag's id.
+        /// Id of the tag.
         tag: String,
-        /// The object.
+        /// Object that gets the tag.
         object: MoRef,
     },
     /// Detaches a tag. A tag that is not attached is not an error.
     Detach {
-        /// The tag's id.
+        /// Id of the tag.
         tag: String,
-        /// The object.
+        /// Object that loses the tag.
         object: MoRef,
     },
 }

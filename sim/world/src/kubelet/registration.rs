@@ -12,12 +12,12 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 const LEASE_SECONDS: u32 = 40;
 
-/// The facts about its machine that a kubelet reports, and the kubelet's flags.
+/// Facts that a kubelet reports about its machine, and the flags of the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Machine {
-    /// Node name.
+    /// Name of the Node.
     pub name: String,
     /// The SMBIOS UUID as the guest reads it, which may be byte-swapped; empty if the machine has
     /// none.
@@ -36,7 +36,7 @@ pub struct Machine {
     /// `--provider-id`; usually empty.
     #[serde(default)]
     pub provider_id: String,
-    /// Virtual processors.
+    /// Number of virtual processors.
     #[serde(default = "default_cpus")]
     pub cpus: u32,
     /// Memory in MiB.
@@ -69,16 +69,16 @@ impl Machine {
     }
 }
 
-/// A taint.
+/// Taint of a Node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Taint {
-    /// Key.
+    /// Key of the taint, such as `node.kubernetes.io/not-ready`.
     pub key: String,
-    /// Value; may be empty.
+    /// Value of the taint; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    /// Effect of the taint: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 

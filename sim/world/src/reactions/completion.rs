@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub enum Completion {
     /// At the moment at which the step begins.
     Immediately,
-    /// This duration after the step began.
+    /// This duration after the beginning of the step.
     After(#[serde(with = "crate::duration")] Duration),
-    /// On [`Command::Tell`](crate::Command::Tell).
+    /// When [`Command::Tell`](crate::Command::Tell) ends the step.
     WhenTold,
 }
 

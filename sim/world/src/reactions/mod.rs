@@ -26,11 +26,11 @@ pub struct Held {
 /// A kubelet, bound to the machine it runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kubelet {
-    /// The vCenter of its machine.
+    /// Name of the vCenter that has the machine.
     pub vcenter: String,
-    /// Its machine.
+    /// Machine on which the kubelet runs.
     pub machine: MoRef,
-    /// True if it runs.
+    /// True if the kubelet runs.
     pub running: bool,
     /// Number of starts and stops so far. A reaction of an earlier run has another number and does
     /// nothing.
@@ -38,7 +38,7 @@ pub struct Kubelet {
     /// Number of scheduled heartbeats that came due in this run. The lease renewal at the start
     /// does not count.
     pub beats: u64,
-    /// Its flags, and the facts about its machine that it reports.
+    /// Flags of the kubelet, and the facts about the machine that the kubelet reports.
     pub config: crate::kubelet::Machine,
 }
 
@@ -47,58 +47,59 @@ pub struct Kubelet {
 pub enum Reaction {
     /// vCenter carries out a task.
     TaskDue {
-        /// The vCenter.
+        /// Name of the vCenter that has the task.
         vcenter: String,
-        /// The task.
+        /// Id of the task to carry out.
         task: MoRef,
     },
     /// vCenter forgets a completed task.
     TaskForgotten {
-        /// The vCenter.
+        /// Name of the vCenter that has the task.
         vcenter: String,
-        /// The task.
+        /// Id of the task to forget.
         task: MoRef,
     },
-    /// A guest completes a step of its boot.
+    /// A guest completes a step of its boot, unless the power of the machine has changed since this
+    /// boot began.
     Guest {
-        /// The vCenter.
+        /// Name of the vCenter that has the machine.
         vcenter: String,
-        /// The machine.
+        /// Machine in which the guest boots.
         machine: MoRef,
         /// [`Machine::boot`](crate::vcenter::Machine::boot) during the boot that has this step.
         boot: u32,
-        /// The step.
+        /// Step of the boot, such as [`Step::Tools`].
         step: Step,
     },
     /// A guest completes a request to VMware Tools, unless the power of the machine has changed
     /// since the request.
     GuestPower {
-        /// The vCenter.
+        /// Name of the vCenter that has the machine.
         vcenter: String,
-        /// The machine.
+        /// Machine in which the guest runs.
         machine: MoRef,
         /// [`Machine::boot`](crate::vcenter::Machine::boot) at the time of the request.
         boot: u32,
-        /// The request.
+        /// Request that the guest carries out.
         request: GuestRequest,
     },
     /// HA moves the machines of a failed host to another host, and boots those that were powered
-    /// on.
+    /// on. Does nothing if the failed host is connected again or no other host is connected.
     HaRestart {
-        /// The vCenter.
+        /// Name of the vCenter that has the host.
         vcenter: String,
         /// The failed host.
         host: MoRef,
     },
-    /// A started vCenter becomes ready.
+    /// A started vCenter becomes ready, unless the vCenter was stopped in the meantime.
     ServiceReady {
-        /// The vCenter.
+        /// Name of the vCenter that starts.
         vcenter: String,
     },
     /// A kubelet renews its lease, unless heartbeats are off or its Node was deleted. Every 30th
     /// heartbeat of a run also writes the status.
     Heartbeat {
-        /// The node.
+        /// Name of the Node of the kubelet.
         node: String,
         /// [`Kubelet::run`] during the run that the heartbeat belongs to.
         run: u32,
@@ -106,7 +107,7 @@ pub enum Reaction {
     /// The control plane notices that a kubelet has been silent for too long, unless the kubelet
     /// has started again.
     NodeSilent {
-        /// The node.
+        /// Name of the Node of the kubelet.
         node: String,
         /// [`Kubelet::run`] after the kubelet stopped.
         run: u32,
@@ -115,15 +116,15 @@ pub enum Reaction {
     VirtualMachine {
         /// Namespace and name of the object.
         path: String,
-        /// The step.
+        /// Step that VM Operator carries out.
         step: Step,
     },
     /// An API server deletes a Kubernetes Event whose time to live has ended.
     EventExpires {
-        /// The API server.
+        /// API server that keeps the Kubernetes Event.
         #[serde(default)]
         plane: ControlPlane,
-        /// The Kubernetes Event.
+        /// Key of the Kubernetes Event.
         key: Key,
         /// Revision of the last write of the Event. If a later write changed it, the Event stays.
         revision: u64,

@@ -40,9 +40,10 @@ pub struct Supervisor {
     /// The Supervisor's namespace that has all objects of the workload cluster; empty if the world
     /// has no Supervisor.
     pub namespace: String,
-    /// The workload cluster's name.
+    /// Name of the workload cluster; empty if the world has no Supervisor.
     pub cluster: String,
-    /// The name of the vCenter in which VM Operator creates machines.
+    /// Name of the vCenter in which VM Operator creates machines; empty if the world has no
+    /// Supervisor.
     pub vcenter: String,
     /// The Kubernetes objects of the Supervisor.
     pub objects: objects::Store,
@@ -65,7 +66,8 @@ pub struct Supervisor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pending {
     pub(crate) step: Step,
-    /// The time at which it is due; `None` if it waits for [`Command::Tell`](crate::Command::Tell).
+    /// World time at which the step is due; `None` if the step waits for
+    /// [`Command::Tell`](crate::Command::Tell).
     pub(crate) at: Option<Time>,
     pub(crate) id: u64,
 }

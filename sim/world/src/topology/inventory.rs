@@ -11,7 +11,7 @@ use crate::vcenter::{
 };
 use crate::{Ids, Time};
 
-/// Builds one vCenter.
+/// Builder of one vCenter: adds the inventory objects that a topology describes.
 pub(super) struct Builder<'a> {
     topology: &'a Topology,
     ids: Ids,
@@ -112,7 +112,8 @@ impl<'a> Builder<'a> {
 
     /// The addresses of machine `n` (from 1): an IPv4 address and, with [`Topology::dual_stack`],
     /// an IPv6 address. The IPv4 address is `10.a.b.c`, where `c` is 1 to 250, and `a` and `b`
-    /// count the blocks of 250 machines. The first block of vCenter `i` has `a` = 32 × `i`.
+    /// count the blocks of 250 machines. The first block of vCenter `i` has `a` = 32 × `i` modulo
+    /// 256, so the ninth vCenter has the addresses of the first.
     fn planned(&self, n: u32) -> Vec<IpAddr> {
         let (block, low) = ((n - 1) / 250, (n - 1) % 250 + 1);
         let byte = |value: u32| u8::try_from(value % 256).unwrap_or(0);

@@ -141,7 +141,8 @@ impl Topology {
         if vc == 0 { format!("node-{n:04}") } else { format!("node-{vc}-{n:04}") }
     }
 
-    /// Builds the world.
+    /// Builds the world. `epoch` is the timestamp of world time zero; `seed` determines ids, UUIDs
+    /// and passwords.
     pub fn build(&self, epoch: Timestamp, seed: u64) -> World {
         let mut world = World::new(epoch, seed);
         world.set_timing(self.timing.clone());

@@ -21,7 +21,7 @@ pub enum HostConnection {
 }
 
 impl HostConnection {
-    /// The vim25 enumeration value.
+    /// Name of the vim25 enumeration value, such as `notResponding`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -34,88 +34,88 @@ impl HostConnection {
 /// The data of an inventory object besides its name and parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Data {
-    /// A folder.
+    /// Data of a folder.
     Folder {
-        /// Its children.
+        /// Objects directly in the folder.
         children: BTreeSet<MoRef>,
     },
     /// A datacenter with its four folders.
     Datacenter {
-        /// Folder of machines.
+        /// Root folder of the machines.
         machines: MoRef,
-        /// Folder of clusters and hosts.
+        /// Root folder of the clusters and standalone hosts.
         hosts: MoRef,
-        /// Folder of datastores.
+        /// Root folder of the datastores.
         datastores: MoRef,
-        /// Folder of networks.
+        /// Root folder of the networks.
         networks: MoRef,
     },
     /// A cluster, or the `ComputeResource` that contains a standalone host.
     Compute {
-        /// Its hosts.
+        /// Hosts of the cluster, or the standalone host.
         hosts: BTreeSet<MoRef>,
-        /// Its root resource pool.
+        /// Root resource pool of the cluster or standalone host.
         pool: MoRef,
-        /// Datastores that its hosts mount.
+        /// Datastores that the hosts mount.
         datastores: BTreeSet<MoRef>,
-        /// Networks of its hosts.
+        /// Networks of the hosts.
         networks: BTreeSet<MoRef>,
     },
-    /// A host.
+    /// Data of a host.
     Host {
-        /// Hardware UUID.
+        /// Hardware UUID of the host.
         uuid: Uuid,
-        /// Connection to vCenter.
+        /// Connection of the host to vCenter.
         connection: HostConnection,
         /// True if the host is in maintenance mode.
         maintenance: bool,
-        /// Machines registered on it.
+        /// Machines registered on the host.
         machines: BTreeSet<MoRef>,
     },
-    /// A resource pool or a vApp.
+    /// Data of a resource pool or a vApp.
     Pool {
-        /// The cluster or standalone host that it belongs to.
+        /// Cluster or standalone host that owns the pool.
         owner: MoRef,
-        /// Child pools.
+        /// Child pools and vApps of the pool.
         pools: BTreeSet<MoRef>,
-        /// Machines directly in it, without those of its child pools.
+        /// Machines directly in the pool, without those of child pools.
         machines: BTreeSet<MoRef>,
-        /// The folder of machines that shows it, if it is a vApp.
+        /// Folder of machines that shows the vApp; `None` for a resource pool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<MoRef>,
     },
-    /// A datastore.
+    /// Data of a datastore.
     Datastore {
-        /// Machines with files on it.
+        /// Machines with files on the datastore.
         machines: BTreeSet<MoRef>,
-        /// Hosts that mount it.
+        /// Hosts that mount the datastore.
         hosts: BTreeSet<MoRef>,
     },
-    /// A network.
+    /// Data of a network.
     Network {
-        /// Machines with a network card that is connected to it.
+        /// Machines with a network card that is connected to the network.
         machines: BTreeSet<MoRef>,
-        /// Hosts connected to it.
+        /// Hosts connected to the network.
         hosts: BTreeSet<MoRef>,
     },
-    /// A virtual machine.
+    /// Data of a virtual machine.
     Machine(Box<Machine>),
 }
 
-/// An inventory object.
+/// Inventory object of a vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Entity {
-    /// Its name within the parent.
+    /// Name of the object within its parent.
     pub name: String,
-    /// Its parent; `None` only for the root folder.
+    /// Parent of the object; `None` only for the root folder.
     pub parent: Option<MoRef>,
-    /// Its data.
+    /// Data that depends on the kind of the object.
     pub data: Data,
 }
 
 impl Entity {
-    /// The machine, if the object is a machine.
+    /// Returns the data of a machine; `None` if the object is not a machine.
     pub fn machine(&self) -> Option<&Machine> {
         match &self.data {
             Data::Machine(machine) => Some(machine),

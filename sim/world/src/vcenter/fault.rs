@@ -15,9 +15,9 @@ pub enum VcFault {
     /// The inventory has no object of this kind and name.
     #[error("no {kind} is called `{name}`")]
     NoSuchName {
-        /// The kind of object.
+        /// Kind of the object, such as `machine`, `host` or `user`.
         kind: String,
-        /// The name.
+        /// Name that the command gives.
         name: String,
     },
     /// The object does not exist, or no longer exists.
@@ -29,9 +29,9 @@ pub enum VcFault {
     /// The machine has the wrong power state for the operation.
     #[error("The attempted operation cannot be performed in the current state ({}).", existing.label())]
     InvalidPowerState {
-        /// The state that the operation needs.
+        /// Power state that the operation needs; unset in the vim25 fault if `None`.
         requested: Option<Power>,
-        /// The present state.
+        /// Present power state of the machine.
         existing: Power,
     },
     /// The object's present state does not allow the operation.
@@ -48,9 +48,9 @@ pub enum VcFault {
     /// Another object already has the name.
     #[error("The name '{name}' already exists.")]
     DuplicateName {
-        /// The name.
+        /// Name that is taken.
         name: String,
-        /// The object that has it.
+        /// Object that has the name.
         object: MoRef,
     },
     /// A directory of a datastore does not exist.

@@ -23,26 +23,26 @@ pub enum Change {
     Created(Box<Entity>),
     /// The object was removed.
     Removed,
-    /// The object has a new name.
+    /// The object has this name now.
     Renamed(String),
-    /// The object has another parent.
+    /// The object has this parent now.
     Moved(MoRef),
     /// A machine's power changed.
     Power {
-        /// The new state.
+        /// New power state.
         power: Power,
         /// Time of the power-on or reset; `None` if the machine is not on.
         booted: Option<Time>,
-        /// The new number of power changes.
+        /// New value of [`Machine::boot`](super::Machine::boot), the number of power changes.
         boot: u32,
     },
     /// A machine's connection to vCenter changed.
     Connection(Connection),
     /// A machine runs on another host or in another pool.
     Placed {
-        /// The host.
+        /// New or unchanged host of the machine.
         host: MoRef,
-        /// The pool; `None` for a template.
+        /// New or unchanged pool of the machine; `None` for a template.
         pool: Option<MoRef>,
     },
     /// The report of a guest changed.
@@ -102,12 +102,12 @@ impl From<BTreeMap<MoRef, Entity>> for Inventory {
 }
 
 impl Inventory {
-    /// The object, if it exists.
+    /// Returns the object with this id; `None` if the inventory does not have it.
     pub fn get(&self, id: MoRef) -> Option<&Entity> {
         self.objects.get(&id)
     }
 
-    /// The machine, if the object exists and is a machine.
+    /// Returns the machine with this id; `None` if the object does not exist or is not a machine.
     pub fn machine(&self, id: MoRef) -> Option<&Machine> {
         self.get(id)?.machine()
     }
@@ -130,7 +130,7 @@ impl Inventory {
             .filter_map(|(id, entity)| entity.machine().map(|machine| (id, entity, machine)))
     }
 
-    /// Number of objects.
+    /// Number of objects in the inventory, without tasks.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
@@ -170,12 +170,13 @@ impl Inventory {
         self.indexes.address.get(&address).into_iter().flatten().copied()
     }
 
-    /// Machines of this name, lowest number first.
+    /// Ids of the machines with this inventory name, lowest number first.
     pub fn by_machine_name(&self, name: &str) -> impl Iterator<Item = MoRef> + '_ {
         self.indexes.machine_name.get(name).into_iter().flatten().copied()
     }
 
-    /// The child of `parent` called `name`. A folder also has the vApps that it shows as children.
+    /// Id of the child of `parent` with this name; `None` if `parent` has no such child. The vApps
+    /// that a folder shows count as its children.
     pub fn child(&self, parent: MoRef, name: &str) -> Option<MoRef> {
         self.indexes.child.get(&(parent, name.to_owned())).copied()
     }
@@ -187,7 +188,8 @@ impl Inventory {
         })
     }
 
-    /// The datacenter that contains the object, or the object itself if it is a datacenter.
+    /// Id of the datacenter that contains the object, or of the object itself if it is a
+    /// datacenter; `None` above the datacenters.
     pub fn datacenter_of(&self, id: MoRef) -> Option<MoRef> {
         std::iter::once(id).chain(self.ancestors(id)).find(|up| up.kind == Kind::Datacenter)
     }

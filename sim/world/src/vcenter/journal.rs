@@ -25,9 +25,9 @@ pub enum Touch {
 pub struct Entry {
     /// The version after this change.
     pub version: u64,
-    /// The object.
+    /// Object that changed.
     pub object: MoRef,
-    /// The change.
+    /// Kind of the change, with the changed property paths.
     pub touch: Touch,
 }
 
@@ -47,7 +47,7 @@ impl Journal {
         self.head
     }
 
-    /// Records a change.
+    /// Adds a change under the next version. Drops the oldest change above [`KEPT`] changes.
     pub(super) fn push(&mut self, object: MoRef, touch: Touch) {
         self.head += 1;
         self.entries.push_back(Entry { version: self.head, object, touch });

@@ -42,21 +42,21 @@ impl fmt::Debug for Password {
     }
 }
 
-/// The process that keeps a session.
+/// Process of a vCenter that keeps a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionService {
-    /// vpxd: `/sdk`.
+    /// vpxd, which serves `/sdk`.
     Soap,
-    /// The vAPI endpoint: `/rest` and `/api`.
+    /// The vAPI endpoint, which serves `/rest` and `/api`.
     Vapi,
 }
 
-/// An account.
+/// Account of a vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct User {
-    /// Its password.
+    /// Current password of the account.
     pub password: Password,
     /// Objects that the account cannot see, with everything below them, as after a revoked
     /// permission.
@@ -70,26 +70,27 @@ pub struct User {
     pub locked_until: Option<Time>,
 }
 
-/// A session; anonymous until a login succeeds.
+/// Session of a client; anonymous until a login succeeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Session {
-    /// The process that keeps it.
+    /// Process that keeps the session.
     pub family: SessionService,
-    /// The key in `UserSession`, which differs from the cookie.
+    /// Key of the session in `UserSession`, which differs from the cookie.
     pub key: String,
-    /// The account; `None` while the session is anonymous.
+    /// Account that is logged in; `None` while the session is anonymous.
     pub user: Option<String>,
-    /// Time of its login; before the login, time at which it was opened.
+    /// Time of the login; before the login, time at which the session was opened.
     pub login_time: Time,
-    /// Time of the latest of these: its opening, its login, the beginning or end of a call.
+    /// Time of the latest of these: the opening or login of the session, the beginning or end of a
+    /// call.
     pub last_active: Time,
     /// Number of calls in flight. A session with a call in flight, such as a wait for updates, is
     /// not idle.
     pub in_flight: u32,
-    /// Number of calls that have begun.
+    /// Number of calls that have begun on the session.
     pub calls: u64,
-    /// The `User-Agent` of the call that opened it.
+    /// `User-Agent` of the call that opened the session.
     pub user_agent: String,
 }
 
@@ -147,49 +148,49 @@ pub enum EndReason {
 pub enum LoginEvent {
     /// An account was added or changed.
     UserSet {
-        /// Its name.
+        /// Name of the account.
         name: String,
-        /// Its new state.
+        /// New state of the account.
         user: Box<User>,
     },
     /// A client opened a session.
     Opened {
-        /// The cookie or session id.
+        /// Token of the session: the SOAP cookie or the vAPI session id.
         token: String,
-        /// The session.
+        /// Initial state of the session.
         session: Box<Session>,
     },
     /// A client logged in to its open session.
     LoggedIn {
-        /// The session's token.
+        /// Token of the session.
         token: String,
-        /// The account.
+        /// Account that logged in.
         user: String,
-        /// The time.
+        /// Time of the login.
         at: Time,
     },
-    /// A call began.
+    /// A call on a session began.
     CallBegan {
-        /// The session's token.
+        /// Token of the session.
         token: String,
-        /// The time.
+        /// Time at which the call began.
         at: Time,
     },
-    /// A call ended.
+    /// A call on a session ended.
     CallEnded {
-        /// The session's token.
+        /// Token of the session.
         token: String,
-        /// The time.
+        /// Time at which the call ended.
         at: Time,
     },
     /// A session ended.
     Ended {
-        /// Its token.
+        /// Token of the session.
         token: String,
-        /// The reason.
+        /// Reason why the session ended.
         reason: EndReason,
     },
-    /// The rules changed.
+    /// The rules for logins and sessions were replaced.
     Rules(LoginRules),
 }
 
@@ -201,7 +202,7 @@ pub struct Logins {
     pub users: BTreeMap<String, User>,
     /// Sessions by token.
     pub sessions: BTreeMap<String, Session>,
-    /// The rules.
+    /// Rules for logins and for the expiry of sessions.
     pub rules: LoginRules,
     /// Number of sessions ever opened; the token of the next session depends on it.
     pub opened: u64,
@@ -217,7 +218,8 @@ pub enum LoginRefusal {
 }
 
 impl Logins {
-    /// The open session of this family with this token.
+    /// Returns the open session of this family with this token; `None` if the session does not
+    /// exist, has ended, or is of the other family.
     pub fn session(&self, family: SessionService, token: &str) -> Option<&Session> {
         self.sessions.get(token).filter(|session| session.family == family)
     }
@@ -304,7 +306,7 @@ impl Logins {
         self.sessions.values_mut().for_each(|session| session.in_flight = 0);
     }
 
-    /// Applies a change.
+    /// Applies a change of accounts, sessions or rules.
     pub(super) fn fold(&mut self, event: &LoginEvent) {
         match event {
             LoginEvent::UserSet { name, user } => {

@@ -10,20 +10,20 @@ use uuid::Uuid;
 use super::refs::MoRef;
 use crate::Time;
 
-/// Power state.
+/// Power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Power {
-    /// Running.
+    /// The machine runs.
     PoweredOn,
-    /// Off.
+    /// The machine is off.
     PoweredOff,
-    /// Suspended to disk.
+    /// The machine is suspended to disk.
     Suspended,
 }
 
 impl Power {
-    /// The vim25 enumeration value.
+    /// Name of the vim25 enumeration value, such as `poweredOn`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PoweredOn => "poweredOn",
@@ -60,7 +60,7 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// The vim25 enumeration value.
+    /// Name of the vim25 enumeration value, such as `connected`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -98,15 +98,15 @@ pub struct Config {
     pub uuid: Option<Uuid>,
     /// vCenter's own UUID of the machine.
     pub instance_uuid: Uuid,
-    /// Guest operating system id, `ubuntu64Guest`.
+    /// Guest operating system id, such as `ubuntu64Guest`.
     pub guest_id: String,
-    /// Virtual processors.
+    /// Number of virtual processors.
     pub cpus: u32,
     /// Memory in MiB.
     pub memory_mib: u32,
-    /// Free text.
+    /// Notes of an administrator; free text.
     pub annotation: String,
-    /// Advanced settings.
+    /// Advanced settings (`extraConfig`), by key.
     pub extra: BTreeMap<String, String>,
     /// Network cards in device order.
     pub cards: Vec<NetworkCard>,
@@ -117,7 +117,7 @@ pub struct Config {
     /// structure and every change of the BIOS UUID adds 1. A new name or new values for the guest's
     /// report do not.
     pub change_version: u64,
-    /// Time of creation.
+    /// World time at which the machine was created.
     pub created: Time,
 }
 
@@ -128,7 +128,7 @@ pub struct GuestNic {
     pub network: Option<String>,
     /// Addresses in the guest's order, link-local included.
     pub addresses: Vec<IpAddr>,
-    /// MAC address.
+    /// MAC address, such as `00:50:56:01:02:03`.
     pub mac: String,
     /// Key of the virtual card; `-1` for interfaces without a card (docker0, cni0).
     pub device: i32,
@@ -160,7 +160,7 @@ pub enum GuestRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Guest {
-    /// State of VMware Tools.
+    /// State of VMware Tools in the guest.
     pub tools: Tools,
     /// Last reported host name; `None` if the guest has reported none.
     pub host_name: Option<String>,
@@ -195,7 +195,7 @@ impl Guest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NextGuestReport {
-    /// Final host name.
+    /// Final host name, which the guest reports after its boot.
     pub host_name: String,
     /// Addresses per network card, in card order.
     pub addresses: Vec<Vec<IpAddr>>,
@@ -208,17 +208,17 @@ pub struct NextGuestReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Machine {
-    /// Configuration.
+    /// Configuration of the machine.
     pub config: Config,
     /// Power state as last known to vCenter.
     pub power: Power,
-    /// Connection to vCenter.
+    /// Connection of the machine to vCenter.
     pub connection: Connection,
-    /// Its host.
+    /// Host on which the machine is registered.
     pub host: MoRef,
-    /// Its resource pool; `None` for templates.
+    /// Resource pool or vApp of the machine; `None` for a template.
     pub pool: Option<MoRef>,
-    /// The datastore of its files.
+    /// Datastore that has the files of the machine.
     pub datastore: MoRef,
     /// Time of the last power-on or reset; `None` unless the machine is on.
     pub booted: Option<Time>,

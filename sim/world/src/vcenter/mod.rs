@@ -55,20 +55,20 @@ pub enum Service {
 pub enum VcEvent {
     /// An inventory object changed.
     Object {
-        /// The object.
+        /// Object that changed.
         id: MoRef,
-        /// The change.
+        /// Change of the object.
         change: Change,
     },
     /// Accounts or sessions changed.
     Login(LoginEvent),
-    /// Tags changed.
+    /// Tags or tag categories changed.
     Tag(TagEvent),
     /// A task was accepted or completed.
     Task {
-        /// The task's id.
+        /// Id of the task.
         id: MoRef,
-        /// Its new state.
+        /// New state of the task.
         task: Box<Task>,
     },
     /// vCenter forgot a completed task.
@@ -83,24 +83,24 @@ pub enum VcEvent {
     Upgraded(Release),
 }
 
-/// One vCenter.
+/// State of one vCenter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct VCenter {
-    /// `about.instanceUuid`.
+    /// Instance UUID: `about.instanceUuid`.
     pub instance_uuid: Uuid,
-    /// Version and build.
+    /// Version and build of the vCenter.
     #[serde(default)]
     pub release: Release,
-    /// The inventory objects.
+    /// Inventory objects of the vCenter.
     pub inventory: Inventory,
-    /// Accounts and sessions.
+    /// Accounts and sessions of the vCenter.
     pub logins: Logins,
-    /// Tags.
+    /// Tags and tag categories of the vCenter.
     pub tags: Tags,
     /// Tasks that vCenter has not forgotten yet.
     pub tasks: BTreeMap<MoRef, Task>,
-    /// Its availability.
+    /// Availability of the vCenter.
     pub service: Service,
     /// Number of the current TLS certificate, from 0.
     pub certificate: u32,
@@ -145,7 +145,7 @@ impl VCenter {
         self.logins.next_expiry()
     }
 
-    /// Applies an event.
+    /// Applies a change to the state of the vCenter.
     pub(crate) fn fold(&mut self, event: &VcEvent) {
         match event {
             VcEvent::Object { id, change } => {

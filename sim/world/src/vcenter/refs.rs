@@ -22,27 +22,27 @@ pub enum FolderKind {
 /// The type of a managed object; each variant names its vim25 type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
-    /// `Folder`
+    /// vim25 type `Folder`, with the kind of objects that the folder may contain.
     Folder(FolderKind),
-    /// `Datacenter`
+    /// vim25 type `Datacenter`.
     Datacenter,
-    /// `ClusterComputeResource`
+    /// vim25 type `ClusterComputeResource`: a cluster of hosts.
     Cluster,
-    /// `ComputeResource` of one standalone host
+    /// vim25 type `ComputeResource`: contains one standalone host.
     Standalone,
-    /// `HostSystem`
+    /// vim25 type `HostSystem`.
     Host,
-    /// `ResourcePool`
+    /// vim25 type `ResourcePool`.
     Pool,
-    /// `VirtualApp`
+    /// vim25 type `VirtualApp`: a vApp.
     VirtualApp,
-    /// `Datastore`
+    /// vim25 type `Datastore`.
     Datastore,
-    /// `Network`
+    /// vim25 type `Network`.
     Network,
-    /// `VirtualMachine`
+    /// vim25 type `VirtualMachine`.
     Machine,
-    /// `Task`
+    /// vim25 type `Task`; tasks are not inventory objects.
     Task,
 }
 
@@ -65,7 +65,7 @@ impl Kind {
         Self::Task,
     ];
 
-    /// The vim25 type name.
+    /// Name of the vim25 type, such as `VirtualMachine`.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Folder(_) => "Folder",
@@ -107,9 +107,9 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct MoRef {
-    /// The type.
+    /// Type of the object.
     pub kind: Kind,
-    /// The number from the vCenter's counter, which all kinds share.
+    /// Number from the vCenter's counter, which all kinds share.
     pub number: u32,
 }
 

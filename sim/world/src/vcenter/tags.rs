@@ -10,69 +10,70 @@ use super::refs::MoRef;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Cardinality {
-    /// One.
+    /// At most one tag of the category per object.
     Single,
-    /// Any number.
+    /// Any number of tags of the category per object.
     Multiple,
 }
 
 /// A tag category.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Category {
-    /// Its name, unique in the vCenter.
+    /// Name of the category, unique in the vCenter.
     pub name: String,
-    /// Free text.
+    /// Description; free text.
     pub description: String,
-    /// Number of its tags that may be attached to the same object.
+    /// Number of tags of the category that may be attached to the same object.
     pub cardinality: Cardinality,
-    /// Types of objects that its tags may be attached to; empty means any.
+    /// Types of objects to which the tags of the category may be attached, such as
+    /// `VirtualMachine`; empty for any type.
     pub associable_types: Vec<String>,
 }
 
 /// A tag.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
-    /// Its category's id.
+    /// Id of the category that contains the tag.
     pub category: String,
-    /// Its name, unique within the category.
+    /// Name of the tag, unique within the category.
     pub name: String,
-    /// Free text.
+    /// Description; free text.
     pub description: String,
 }
 
-/// A change of tags.
+/// Change of tags, of categories, or of the objects that have tags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TagEvent {
     /// A category was created or updated.
     CategorySet {
-        /// Its id.
+        /// Id of the category.
         id: String,
-        /// Its new state.
+        /// New state of the category.
         category: Category,
     },
     /// A category and all its tags were deleted.
     CategoryDeleted(String),
     /// A tag was created or updated.
     TagSet {
-        /// Its id.
+        /// Id of the tag.
         id: String,
-        /// Its new state.
+        /// New state of the tag.
         tag: Tag,
     },
     /// A tag was deleted, and detached from every object.
     TagDeleted(String),
-    /// A tag was attached.
+    /// A tag was attached to an object.
     Attached {
-        /// The tag's id.
+        /// Id of the tag.
         tag: String,
-        /// The object.
+        /// Object that has the tag now.
         object: MoRef,
     },
-    /// A tag was detached.
+    /// A tag was detached from an object.
     Detached {
-        /// The tag's id.
+        /// Id of the tag.
         tag: String,
-        /// The object.
+        /// Object that had the tag.
         object: MoRef,
     },
 }
@@ -94,12 +95,14 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// The category of this name, with its id.
+    /// Returns id and data of the category of this name; `None` if the vCenter has no such
+    /// category.
     pub fn category_named(&self, name: &str) -> Option<(&String, &Category)> {
         self.categories.iter().find(|(_, category)| category.name == name)
     }
 
-    /// The tag of this name in this category, with its id.
+    /// Returns id and data of the tag with this name in the category with this id; `None` if the
+    /// category has no such tag.
     pub fn tag_named(&self, category: &str, name: &str) -> Option<(&String, &Tag)> {
         self.tags.iter().find(|(_, tag)| tag.category == category && tag.name == name)
     }
@@ -109,7 +112,7 @@ impl Tags {
         self.on_object.get(&object).into_iter().flatten()
     }
 
-    /// Applies a change.
+    /// Applies a change of tags, of categories, or of the objects that have tags.
     pub(super) fn fold(&mut self, event: &TagEvent) {
         match event {
             TagEvent::CategorySet { id, category } => {

@@ -17,61 +17,61 @@ use crate::Time;
 pub struct MachineSpec {
     /// Inventory name; a new machine must have one.
     pub name: Option<String>,
-    /// BIOS UUID.
+    /// BIOS UUID; by default one that depends on the seed.
     pub uuid: Option<Uuid>,
-    /// Virtual processors.
+    /// Number of virtual processors; 2 by default.
     pub cpus: Option<u32>,
-    /// Memory in MiB.
+    /// Memory in MiB; 4096 by default.
     pub memory_mib: Option<u32>,
-    /// Guest operating system id.
+    /// Guest operating system id; `ubuntu64Guest` by default.
     pub guest_id: Option<String>,
-    /// Free text.
+    /// Notes of an administrator; empty by default.
     pub annotation: Option<String>,
     /// Advanced settings to merge; an empty value deletes the key.
     pub extra: BTreeMap<String, String>,
-    /// Host name that the guest will report.
+    /// Host name that the guest will report; the machine's name by default.
     pub host_name: Option<String>,
     /// Addresses that the guest will report on its first card. If they are set, the guest will
     /// report only link-local addresses on its other cards.
     pub addresses: Option<Vec<IpAddr>>,
 }
 
-/// The work of a task.
+/// Operation of a task, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
-    /// `PowerOnVM_Task`
+    /// Powers a machine on: `PowerOnVM_Task`.
     PowerOn,
-    /// `PowerOffVM_Task`
+    /// Powers a machine off: `PowerOffVM_Task`.
     PowerOff,
-    /// `SuspendVM_Task`
+    /// Suspends a machine: `SuspendVM_Task`.
     Suspend,
-    /// `ResetVM_Task`
+    /// Restarts a powered-on machine: `ResetVM_Task`.
     Reset,
-    /// `Destroy_Task`
+    /// Destroys a machine that is not powered on: `Destroy_Task`.
     Destroy,
-    /// `Rename_Task`
+    /// Renames an inventory object to this name: `Rename_Task`.
     Rename(String),
-    /// `ReconfigVM_Task`
+    /// Changes the settings of a machine: `ReconfigVM_Task`.
     Reconfigure(Box<MachineSpec>),
-    /// `CreateVM_Task`
+    /// Creates a machine in a folder: `CreateVM_Task`.
     Create {
-        /// Settings.
+        /// Settings of the new machine, which must include a name.
         spec: Box<MachineSpec>,
-        /// Resource pool.
+        /// Resource pool that gets the machine.
         pool: MoRef,
         /// Host; if absent, the first host of the pool's cluster that is connected and not in
         /// maintenance mode.
         host: Option<MoRef>,
     },
-    /// `RelocateVM_Task`
+    /// Moves a machine to another host: `RelocateVM_Task`.
     Relocate {
-        /// The new host.
+        /// Host to which the machine moves.
         host: MoRef,
         /// The new pool; if absent, the present pool, or the root pool of the host's cluster if the
         /// cluster changes.
         pool: Option<MoRef>,
     },
-    /// `SearchDatastore_Task` in this directory of a datastore; empty for the root directory.
+    /// Lists this directory of a datastore, the root directory if empty: `SearchDatastore_Task`.
     SearchDatastore(String),
 }
 
@@ -92,7 +92,7 @@ impl Work {
         }
     }
 
-    /// `TaskInfo.descriptionId`.
+    /// Message key of the operation in `TaskInfo.descriptionId`, such as `VirtualMachine.powerOn`.
     pub fn description_id(&self) -> &'static str {
         match self {
             Self::PowerOn => "VirtualMachine.powerOn",
@@ -116,7 +116,7 @@ pub enum Progress {
     Running,
     /// Completed, with the object that it created, if any.
     Success(Option<MoRef>),
-    /// Failed.
+    /// Completed with this error.
     Error(VcFault),
 }
 
@@ -124,18 +124,18 @@ pub enum Progress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Task {
-    /// Its work.
+    /// Operation of the task.
     pub work: Work,
-    /// The object that it works on.
+    /// Object on which the task works.
     pub entity: MoRef,
-    /// The name of that object.
+    /// Name of that object at the start of the task.
     pub entity_name: String,
-    /// The account of the client.
+    /// Account of the client that started the task.
     pub user: String,
-    /// Its progress.
+    /// Progress or result of the task.
     pub progress: Progress,
-    /// Time at which it was accepted.
+    /// World time at which vCenter accepted the task.
     pub queued: Time,
-    /// Time at which it ended; `None` while it runs.
+    /// World time at which the task ended; `None` while the task runs.
     pub completed: Option<Time>,
 }

@@ -13,7 +13,7 @@ const MAX_SIZE: usize = 64 << 20;
 /// The events that a [`Log`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
-    /// No events.
+    /// No events, and no state, so that the log cannot be replayed.
     Nothing,
     /// At most this number of the last events, with at most 64 MiB of Kubernetes objects, and the
     /// state before the first of these events.

@@ -19,7 +19,8 @@ use crate::state::State;
 use crate::supervisor::{Supervisor, SupervisorTopology};
 use crate::vcenter::{MoRef, VCenter, VcEvent};
 
-/// The simulated truth: a [`State`] and the log of the events that led to it.
+/// The simulated truth: a [`State`], and a log of the events that led to it, as far as the world
+/// keeps them.
 #[derive(Clone, Debug)]
 pub struct World {
     state: State,
@@ -69,12 +70,12 @@ impl World {
         }
     }
 
-    /// The log.
+    /// Log of the events; has none unless [`World::retain`] selects some.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The present state.
+    /// Returns the present state of the world.
     pub fn state(&self) -> &State {
         &self.state
     }

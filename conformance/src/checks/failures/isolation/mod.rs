@@ -60,8 +60,8 @@ fn one_of_two_down() -> Vec<Case> {
     cases
 }
 
-/// Returns the scenario in which vc0 is down from `begin` on, by a rule with this action or, without
-/// one, because it stops.
+/// Returns the scenario in which vc0 is down from `begin` on, by a rule with this action or,
+/// without one, because it stops.
 fn one_of_two_down_from(begin: Duration, action: Option<&Action>) -> Scenario {
     let topology = Topology::zones(3).machines(4).vcenters(2);
     let mut scenario = Scenario::new("", topology, s(900));

@@ -30,7 +30,7 @@ struct Place {
     above: [BTreeSet<String>; 2],
 }
 
-/// Zone and region that the nearest tags give.
+/// Zone and region that the nearest tags give, or the reason why they give none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NearestTags {
     Pair(Pair),

@@ -38,11 +38,12 @@ pub(crate) enum Plan {
 /// Writes to one node; the controller sends them in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Writes {
-    /// Strategic merge patch of the status with the addresses. The controller sends it before the
-    /// patch that removes the taint, so that an initialized node has the addresses of its machine.
+    /// Strategic merge patch of the status with the addresses; `None` if they do not change. The
+    /// controller sends it before the patch that removes the taint, so that an initialized node has
+    /// the addresses of its machine.
     pub status: Option<Value>,
     /// Strategic merge patch of the node: provider ID, labels, reference and taints, as far as they
-    /// change, in one request.
+    /// change, in one request; `None` if none of them changes.
     pub node: Option<Value>,
 }
 

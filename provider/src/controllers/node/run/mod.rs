@@ -46,7 +46,7 @@ const WINDOW: Duration = Duration::from_secs(30);
 /// Time after which the controller syncs an uninitialized node again if its lookup was pending.
 const PENDING_RECHECK: Duration = Duration::from_secs(60);
 
-/// Settings of the controller.
+/// Settings of the cloud-node controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub workers: usize,
@@ -379,7 +379,7 @@ enum WriteResult {
 }
 
 impl WriteResult {
-    /// The node in the last answer.
+    /// Returns the node in the last answer; `None` if that answer contains none.
     fn node(self) -> Option<Arc<Node>> {
         match self {
             Self::Whole(node) => node,

@@ -60,7 +60,7 @@ pub(super) struct Question<'a> {
     /// Last name under which the view had the node's machine; the node's name if the view never had
     /// the machine.
     pub machine: &'a str,
-    /// The last read by name for this node.
+    /// The last read by name for this node; `None` before the first one.
     pub read: Option<&'a ReadByName>,
     pub now: Instant,
 }
@@ -76,7 +76,8 @@ pub(super) enum Match {
     ByNameOnly,
 }
 
-/// Returns the machine whose addresses and zone the node gets.
+/// Returns the machine whose addresses and zone the node gets: the one with the node's identity,
+/// else the one with the node's name; `None` if the view has neither.
 fn find<'a>(
     view: &'a View,
     identity: &Identity,

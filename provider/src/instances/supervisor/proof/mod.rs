@@ -38,7 +38,8 @@ pub(super) struct Claim<'a> {
     /// Earliest time at which the request for evidence may have begun, according to the caller.
     pub after: Instant,
     /// Time at which a machine with the node's name or UUID last appeared, disappeared or became
-    /// another one. Older evidence does not show that change.
+    /// another one; `None` if the view remembers no such change. Older evidence does not show that
+    /// change.
     pub changed_at: Option<Instant>,
     /// True if this node has been matched to a machine.
     pub matched: bool,

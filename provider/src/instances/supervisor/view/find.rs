@@ -7,7 +7,7 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Returns the machine with the identity of the node.
+/// Returns the machine with the identity of the node; `None` if the view does not have it.
 pub(in crate::instances::supervisor) fn find_strict<'a>(
     view: &'a View,
     identity: &Identity,

@@ -63,13 +63,13 @@ pub(in crate::instances::supervisor) struct Freshness {
     mode: Mode,
     /// True if a complete list has arrived since the start.
     is_synced: bool,
-    /// True if a [`ViewEvent::Failed`] has happened since the last success.
+    /// True if a [`ViewEvent::Failed`] has happened since the last success or change of mode.
     is_broken: bool,
     /// Time of the last list or event; `None` before the first one.
     last_contact: Option<Instant>,
     listed_at: Option<Instant>,
-    /// Reason of the last [`ViewEvent::Failed`], until a list or watch succeeds. While it is set,
-    /// questions that the view cannot answer send no request.
+    /// Reason of the last [`ViewEvent::Failed`], until a list or watch succeeds or the mode
+    /// changes. While it is set, questions that the view cannot answer send no request.
     trouble: Option<String>,
     pub active: Active,
 }

@@ -293,9 +293,10 @@ impl View {
         self.machines.get(name)
     }
 
-    /// Returns the machine with this UUID, else the one with the UUID in the other byte order. Of
-    /// several machines (a restored copy has the UUID of its original), returns the one with the
-    /// node's name, else the oldest that is not being deleted, else the oldest.
+    /// Returns the machine with this UUID, else the one with the UUID in the other byte order;
+    /// `None` if the view has neither. Of several machines (a restored copy has the UUID of its
+    /// original), returns the one with the node's name, else the oldest that is not being deleted,
+    /// else the oldest.
     pub(super) fn by_uuid(&self, key: &UuidKey, node_name: &str) -> Option<&Entry> {
         key.byte_orders().find_map(|key| self.by_key(&key, node_name))
     }

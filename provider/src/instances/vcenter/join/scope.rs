@@ -1,11 +1,10 @@
 //! Drops machines outside the datacenters that the configuration names.
 //!
 //! Searches cover the whole inventory, because one search is cheaper than one per datacenter. A
-//! [`DatacenterFilter`] ("sieve") then drops the machines in other datacenters. If the
-//! configuration names no datacenter, the filter takes no additional call. Otherwise the provider
-//! resolves the names with the folders and datacenters, which come with a read that is due anyway
-//! or take one call. If the names are not all datacenters, it also reads the ancestors of the found
-//! machines.
+//! [`DatacenterFilter`] then drops the machines in other datacenters. If the configuration names no
+//! datacenter, the filter takes no additional call. Otherwise the provider resolves the names with
+//! the folders and datacenters, which come with a read that is due anyway or take one call. If the
+//! names are not all datacenters, it also reads the ancestors of the found machines.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -5,8 +5,8 @@
 //! search index loses machines whose storage is lost, but the inventory still lists them, without a
 //! UUID. While such a machine exists, it may be the one that was searched for.
 //!
-//! A separate task makes the reads, because a large inventory takes longer to read than one lookup
-//! may last. A read that ended with its lookup would never be complete, and would leave its view
+//! A separate task makes the reads, because a large inventory takes longer to read than one proof
+//! may last. A read that ended with its proof would never be complete, and would leave its view
 //! behind in vCenter.
 
 use std::{
@@ -36,7 +36,7 @@ pub(in crate::instances::vcenter) const INVISIBLE: &str =
 /// The last census of each vCenter.
 pub(in crate::instances::vcenter) struct Censuses(PerVcenter<Slot>);
 
-/// The last census of one vCenter, and the signals between its task and the lookups that wait for
+/// The last census of one vCenter, and the signals between its task and the proofs that wait for
 /// it.
 #[derive(Default)]
 struct Slot {
@@ -53,7 +53,7 @@ pub(in crate::instances::vcenter) struct Census {
     machines: BTreeSet<MachineId>,
     /// Number of machines without a UUID, as happens when their storage is lost.
     n_unknown: usize,
-    /// Error that ended the read before it was complete.
+    /// Error that ended the read before it was complete; `None` if the read was complete.
     failure: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl Censuses {
         Self((0..n_vcenters).map(|_| Slot::default()).collect())
     }
 
-    /// Reads the inventory of one vCenter whenever a lookup waits for a census of it. Never ends.
+    /// Reads the inventory of one vCenter whenever a proof waits for a census of it. Never ends.
     pub(in crate::instances::vcenter) async fn run(&self, index: VcenterIndex, client: &Vcenter) {
         let slot = &self.0[index];
         loop {
@@ -76,7 +76,7 @@ impl Censuses {
     /// Returns a census of one vCenter that began at `since` or later. One census serves many
     /// nodes. If no valid one exists, waits until the task of [`Self::run`] has taken one.
     ///
-    /// Cancel safe: the task continues, and the next lookup finds its census.
+    /// Cancel safe: the task continues, and the next proof finds its census.
     pub(in crate::instances::vcenter) async fn after(
         &self,
         index: VcenterIndex,

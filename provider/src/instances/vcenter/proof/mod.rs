@@ -190,9 +190,9 @@ async fn prove(
     Ok(Lookup::Gone { proved_at: began_at, matched })
 }
 
-/// Returns the reference that the proof reads: that of the link, else that of the node's annotation;
-/// `None` if the node has neither. Returns an answer as the error if the annotation names a vCenter
-/// that is not configured.
+/// Returns the reference that the proof reads: that of the link, else that of the node's
+/// annotation; `None` if the node has neither. Returns an answer as the error if the annotation
+/// names a vCenter that is not configured.
 async fn reference_to_read(
     shared: &Shared,
     node: &NodeIdentity,

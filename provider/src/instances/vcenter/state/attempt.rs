@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// Returns the time of the oldest hit that waits for slower vCenters.
+    /// Returns the time of the oldest hit that waits for slower vCenters; `None` if no hit waits.
     pub(in crate::instances::vcenter) fn oldest_hit(&self) -> Option<Instant> {
         self.nodes.values().filter_map(TrackedNode::hit_at).min()
     }
@@ -234,13 +234,13 @@ impl State {
 /// The answers of all vCenters to one lookup, taken together.
 #[derive(Default)]
 struct Findings {
-    /// One of the machines that match.
+    /// Link to the machine that matches; to one of them if several match, `None` if none matches.
     link: Option<Link>,
-    /// Reason why no single machine matches.
+    /// Reason why no single machine matches, if several do.
     ambiguous: Option<String>,
-    /// Reason why the machine counts as outside the configured datacenters.
+    /// Reason why the machine counts as outside the configured datacenters, if it does.
     outside: Option<String>,
-    /// Reason why a vCenter could not answer.
+    /// Reason why a vCenter could not answer, if one could not.
     failure: Option<String>,
 }
 

@@ -73,12 +73,13 @@ pub(super) struct TrackedNode {
     /// link. The next question about metadata that has no other answer takes the reason.
     pub failure: Option<Unknown>,
     /// Time since which no vCenter has shown such a machine, according to lookups and proofs;
-    /// `None` after a lookup or a proof with another result.
+    /// `None` after a lookup with another result, or after a proof that found the machine.
     pub absent_since: Option<Instant>,
     /// vCenters whose last answer was "absent", with the time of the answer.
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
     /// Reason why neither existence nor absence can be proved now, and the time until which no
-    /// question repeats the proof. A person's confirmation that the machine is gone ends the wait.
+    /// question repeats the proof. If the reason is [`Unknown::Unproven`], a person's confirmation
+    /// that the machine is gone ends the wait.
     pub unprovable: Option<(Unknown, Instant)>,
     /// Reason why the machine is outside the configured datacenters, and the time until which that
     /// answer holds.
@@ -135,8 +136,9 @@ pub(super) struct VcenterState {
     /// True if the view is current: built, completely delivered, and without a failed wait since.
     /// In polling mode, true if the last read succeeded.
     pub is_current: bool,
-    /// True after a failed lookup, wait or read of machines, until a later one or a keep-alive
-    /// succeeds. A lookup that has a hit does not wait for such a vCenter.
+    /// True after a failed lookup, wait or read of machines, or a failed build of the view, until a
+    /// later lookup, wait, read or keep-alive succeeds. A lookup that has a hit does not wait for
+    /// such a vCenter.
     pub last_call_failed: bool,
     /// Number of machines in the last complete read of the inventory or of the configured
     /// datacenters. After an abandoned read, a guess: twice the number that it read, and at least
@@ -147,7 +149,8 @@ pub(super) struct VcenterState {
     pub zones: ZoneCache,
     /// Nodes that wait for the zone reader.
     pub zone_wanted: BTreeSet<String>,
-    /// In polling mode: start of the last successful read that covered all linked machines.
+    /// In polling mode: start of the last successful read that covered all linked machines; `None`
+    /// before the first one.
     pub read_at: Option<Instant>,
     /// In polling mode: end of the last read of each machine.
     pub read_times: BTreeMap<MoRef, Instant>,
@@ -164,7 +167,8 @@ pub(super) struct VcenterState {
 pub(super) struct State {
     pub nodes: BTreeMap<String, TrackedNode>,
     pub vcenters: PerVcenter<VcenterState>,
-    /// Number of lookups that the backend has started, which is also the number of the last one.
+    /// Number of lookups that the backend has started for all nodes. The last lookup has this
+    /// number.
     attempts: u64,
     /// UIDs of deleted nodes. A question that was running when its node was deleted must not create
     /// the node's record again.
@@ -204,7 +208,8 @@ impl TrackedNode {
         self.found_outside_view.is_some_and(|(_, until)| now < until)
     }
 
-    /// Returns why the machine is outside the configured datacenters, while that answer holds.
+    /// Returns why the machine is outside the configured datacenters; `None` if it is not, or if
+    /// that answer no longer holds.
     pub(super) fn outside(&self, now: Instant) -> Option<String> {
         self.outside.as_ref().filter(|(_, until)| now < *until).map(|(why, _)| why.clone())
     }

@@ -123,7 +123,8 @@ impl Shared {
         Ok(known)
     }
 
-    /// Returns the last known location of a node's machine.
+    /// Returns the last known location of a node's machine; `None` if it is unknown or belongs to a
+    /// node with the same name and another UID.
     fn known_location(&self, node: &NodeIdentity) -> Option<Location> {
         let state = self.lock();
         let is_it = state.is_seen(node);
@@ -307,7 +308,8 @@ impl Shared {
     }
 
     /// Searches every vCenter, in all its datacenters, for a machine with this UUID in either byte
-    /// order. Returns the first one found.
+    /// order. Returns the first one found, or `None`. Returns an unknown answer as the error if a
+    /// search fails before a machine is found.
     async fn anywhere(&self, uuid: MachineId) -> Result<Option<(VcenterIndex, MoRef)>, Lookup<()>> {
         for vcenter in self.vcenters.indexes() {
             let client = &self.vcenters[vcenter];

@@ -35,7 +35,7 @@ pub(super) fn machine(object: &ObjectContent) -> Machine {
     machine
 }
 
-/// Returns the value of the leaf at this path inside whole properties.
+/// Returns the value of the leaf at this path inside whole properties; `None` if it is not set.
 fn leaf(object: &ObjectContent, path: &str) -> Option<Element> {
     match path {
         // As in upstream, the UUID comes from `summary`.
@@ -57,7 +57,7 @@ fn leaf(object: &ObjectContent, path: &str) -> Option<Element> {
     }
 }
 
-/// Returns the element at a path of names separated by dots.
+/// Returns the element at a path of names separated by dots; `None` if the path does not exist.
 fn element_at<'a>(object: &'a ObjectContent, path: &str) -> Option<&'a Element> {
     let mut names = path.split('.');
     let root = object.properties.get(names.next()?)?;

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`search`], [`datacenters`] | finds a machine (`pkg/common/connectionmanager/search.go`, `pkg/common/vclib/datacenter.go`) |
 //! | [`zones`] | reads the zone of a machine (`pkg/cloudprovider/vsphere/zones.go`, `pkg/common/connectionmanager/zones.go`) |
-//! | [`whole`] | converts the whole properties of a machine |
+//! | [`full_properties`] | converts the whole properties of a machine |
 //! | [`troubles`] | reports nodes whose vCenter is replaced or not configured; upstream does not |
 //! | [`answers`] | answers questions with these calls (`pkg/cloudprovider/vsphere/{nodemanager,instances,instances_v2}.go`) |
 //!

@@ -74,7 +74,8 @@ fn is_elsewhere(err: &ZoneError) -> bool {
     matches!(err, ZoneError::Missing(_) | ZoneError::NotVisible(_))
 }
 
-/// Reads a property of the machine whose value is a reference.
+/// Reads a property of the machine whose value is a reference; `None` if the machine or the
+/// property is missing.
 async fn reference(
     client: &Vcenter,
     machine: &MoRef,

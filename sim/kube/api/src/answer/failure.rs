@@ -2,14 +2,14 @@
 
 use kube_sim_store::{Details, GroupResource, Status};
 
-/// 501 for a feature of the real server that this server does not implement.
+/// Failure 501 for a feature of the real server that this server does not implement.
 pub(crate) fn not_implemented(what: &str) -> Status {
     let message = format!("this simulated API server does not implement {what}");
     Status::new(501, "NotImplemented", message)
 }
 
-/// 404 for a resource that the real server serves and this server does not. Code and reason are
-/// those of a server without the resource; the message is particular to the sim.
+/// Failure 404 for a resource that the real server serves and this server does not. Code and reason
+/// are those of a server without the resource; the message is particular to the sim.
 pub(crate) fn not_served(resource: &GroupResource) -> Status {
     let message = format!("this simulated API server does not serve {resource}");
     let mut status = Status::new(404, "NotFound", message);
@@ -21,7 +21,7 @@ pub(crate) fn not_served(resource: &GroupResource) -> Status {
     status
 }
 
-/// 405 as the real server's router words it.
+/// Failure 405 for a method that a path does not allow, in the words of the real server's router.
 pub(crate) fn not_allowed() -> Status {
     let mut status = Status::new(
         405,
@@ -32,7 +32,7 @@ pub(crate) fn not_allowed() -> Status {
     status
 }
 
-/// 404 as the real server's router words it.
+/// Failure 404 for a resource that does not exist, in the words of the real server's router.
 pub(crate) fn no_such_resource() -> Status {
     let mut status =
         Status::new(404, "NotFound", "the server could not find the requested resource");
@@ -40,7 +40,8 @@ pub(crate) fn no_such_resource() -> Status {
     status
 }
 
-/// 405 as the real server's handler of custom resources words it.
+/// Failure 405 for a verb that a custom resource does not support, in the words of the real
+/// server's handler of custom resources.
 pub(crate) fn not_supported(resource: &GroupResource, verb: &str) -> Status {
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
     let mut status = Status::new(405, "MethodNotAllowed", message);

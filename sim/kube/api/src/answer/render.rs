@@ -120,9 +120,9 @@ impl Rendering {
         self.layout.as_ref().map(Layout::include)
     }
 
-    /// 406 for a request that asks for the metadata of a list, but whose answer is one object
-    /// (`list` is empty), or that asks for the metadata of one object, but whose answer is a list
-    /// (`list` is `List`).
+    /// Failure 406 for a request that asks for the metadata of a list, but whose answer is one
+    /// object (`list` is empty), or that asks for the metadata of one object, but whose answer is a
+    /// list (`list` is `List`).
     pub(crate) fn unfit(&self, def: &ResourceDef, list: &str) -> Status {
         let (wanted, is) = match list {
             "" => ("PartialObjectMetadataList", "not a list"),

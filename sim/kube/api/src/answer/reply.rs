@@ -25,12 +25,12 @@ pub struct Outcome {
     pub objects: Option<Vec<Arc<Value>>>,
 }
 
-/// Answer to one request.
+/// Answer to one request, with facts about it for a recorder of requests.
 #[derive(Debug)]
 pub struct Reply {
-    /// The HTTP response.
+    /// The HTTP response for the client.
     pub response: http::Response<Body>,
-    /// Facts about the answer.
+    /// Facts about the answer besides its status.
     pub outcome: Outcome,
 }
 

@@ -27,10 +27,10 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The `Status` with which the store refuses the command. The command changes no object then.
     fn apply(&self, command: Command) -> Result<Reply, Status>;
 
-    /// The current time.
+    /// Returns the current time of the objects' clock.
     fn now(&self) -> Time;
 
-    /// The timestamp of [`Time::ZERO`].
+    /// Returns the timestamp of [`Time::ZERO`], the beginning of the objects' clock.
     fn epoch(&self) -> Timestamp;
 
     /// A waiter for changes of the objects. It may also wake for other changes.
@@ -59,7 +59,7 @@ impl Cluster {
         self.0.apply(command)
     }
 
-    /// The current time.
+    /// Returns the current time of the objects' clock.
     pub(crate) fn now(&self) -> Time {
         self.0.now()
     }

@@ -52,7 +52,7 @@ pub(crate) struct EncodingKey {
 /// the object that a row includes, and whether the table has columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TableInputs {
-    /// Unix time in seconds.
+    /// Time at which the ages in the table hold, as Unix time in seconds.
     pub(crate) at: i64,
     pub(crate) include: Include,
     /// True for the first table of a watch.

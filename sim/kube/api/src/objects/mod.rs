@@ -252,7 +252,7 @@ impl Objects {
     }
 
     /// Replaces the stored objects of a page with their forms in the version of `def`, without the
-    /// fields that the server hides.
+    /// fields that the server hides. Fails if an object cannot be converted.
     fn convert_page(&self, def: &ResourceDef, page: &mut Page) -> Result<(), Status> {
         if def.is_shown_as_kept() {
             return Ok(());
@@ -296,6 +296,7 @@ pub(crate) fn stale(
 }
 
 /// The target object in the state that `paging` selects; `None` if it does not exist in that state.
+/// Fails for a state that the store has forgotten or does not have yet.
 fn as_of(
     store: &Store,
     def: &ResourceDef,

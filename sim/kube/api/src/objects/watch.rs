@@ -406,7 +406,8 @@ impl Watch {
         self.fail(&Status::expired(format!("too old resource version: {at} ({})", at + 1)));
     }
 
-    /// The object as clients of the watched version see it.
+    /// The object as clients of the watched version see it. Fails if the object cannot be
+    /// converted.
     fn shown(&self, object: &Arc<Value>) -> Result<Arc<Value>, Status> {
         let def = &self.def;
         if def.is_shown_as_kept() {

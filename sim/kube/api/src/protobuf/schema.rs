@@ -41,9 +41,9 @@ pub(super) struct Message {
 /// One field of a message type.
 #[derive(Debug)]
 pub(super) struct Field {
-    /// Name in JSON.
+    /// Name of the field in JSON.
     pub(super) name: String,
-    /// Name in Go; error messages contain it.
+    /// Name of the field in Go; error messages contain it.
     pub(super) go_name: String,
     pub(super) kind: Kind,
     pub(super) is_repeated: bool,

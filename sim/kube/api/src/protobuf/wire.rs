@@ -34,7 +34,7 @@ pub(super) enum WireError {
     Raw(String),
 }
 
-/// Value of a field.
+/// Value of a field, by its wire type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Field<'a> {
     Varint(u64),

@@ -139,7 +139,7 @@ impl Request {
         }
     }
 
-    /// The patch in the body and its type.
+    /// The type of the patch and the patch itself, read from the body.
     ///
     /// After `apiserver: pkg/endpoints/handlers/patch.go`: unless `fieldValidation` is `Ignore`,
     /// the real server first decodes a JSON or merge patch to find unknown fields. If it cannot

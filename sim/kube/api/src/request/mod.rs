@@ -1,5 +1,5 @@
-//! Parses the head of a request once into route, query and credentials. [`crate::request::body`] decodes the
-//! body.
+//! Parses the head of a request once into route, query and credentials. The module `body` decodes
+//! the body.
 
 pub(crate) mod accept;
 mod body;

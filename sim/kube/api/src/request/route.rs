@@ -120,7 +120,7 @@ pub(crate) struct Target {
     pub(crate) resource: GroupResource,
     pub(crate) version: String,
     pub(crate) namespace: String,
-    /// Empty for collections.
+    /// Name of the object; empty for a collection.
     pub(crate) name: String,
     pub(crate) is_status: bool,
     pub(crate) is_scale: bool,
@@ -214,7 +214,7 @@ impl Route {
 struct ResourcePath<'a> {
     namespace: &'a str,
     resource: &'a str,
-    /// Empty for collections.
+    /// Name of the object; empty for a collection.
     name: &'a str,
     /// Subresource, such as `status` or `log`; empty for a whole object and for a collection.
     part: &'a str,

@@ -17,7 +17,7 @@ const MAX_DETAIL: usize = 200;
 pub enum Class {
     /// Changes no object and does not wait.
     Read,
-    /// May change objects.
+    /// May create, change or delete objects.
     Write,
     /// Streams changes of objects until it ends.
     Watch,
@@ -30,7 +30,7 @@ pub struct Summary {
     /// Name of the operation: verb and resource, such as `patch nodes/status`; method and path for
     /// a request that is not about objects; `unknown` if the server has no such path.
     pub operation: String,
-    /// Kind of work.
+    /// Kind of work that the request asks for.
     pub class: Class,
     /// Kind of the object, such as `Node`; `None` if the server does not serve the resource.
     pub kind: Option<String>,

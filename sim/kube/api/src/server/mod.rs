@@ -97,8 +97,8 @@ impl KubeApi {
             .or_else(|| self.admit(request).err().map(|status| answer::failure(&status)))
     }
 
-    /// Answer to a request for a resource that this server does not serve. `path` is the path of the
-    /// request; its group and version decide between a `Status` and a page of plain text.
+    /// Answer to a request for a resource that this server does not serve. `path` is the path of
+    /// the request; its group and version decide between a `Status` and a page of plain text.
     pub fn not_served(&self, path: &str) -> Reply {
         if self.has_service(path) {
             answer::failure(&failure::no_such_resource())

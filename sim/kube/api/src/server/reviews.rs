@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::request::route::Review;
 use crate::server::KubeApi;
 
-/// Audience of every token.
+/// Audience of every token, which a TokenReview may ask for.
 const AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 impl KubeApi {

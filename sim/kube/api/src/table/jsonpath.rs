@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// A parsed path.
+/// A parsed JSONPath: its steps in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path(Vec<Step>);
 
@@ -38,7 +38,7 @@ impl Path {
         Some(Self(steps))
     }
 
-    /// The first value in `value` that the path selects.
+    /// The first value in `value` that the path selects; `None` if it selects none.
     pub(super) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let mut found = vec![value];
         for step in &self.0 {
@@ -80,7 +80,8 @@ impl Step {
     }
 }
 
-/// Reads a field name up to the next step; a backslash escapes the next character.
+/// Reads a field name up to the next step; a backslash escapes the next character. Returns the name
+/// and the rest of the text.
 fn field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut characters = text.char_indices();

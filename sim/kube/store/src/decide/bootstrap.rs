@@ -1,5 +1,5 @@
-//! The initial objects of every cluster: system namespaces, and the RBAC roles and bindings that the
-//! real server creates on its first start.
+//! The initial objects of every cluster: system namespaces, and the RBAC roles and bindings that
+//! the real server creates on its first start.
 //!
 //! All roles and bindings have the first revision of the store, so that they do not shift the
 //! revisions of later objects. Their data comes from a real server; see `schemas/generate.py`.

@@ -33,7 +33,8 @@ impl Store {
         warned(self.create_checked(request, object), warnings)
     }
 
-    /// Decides the creation of an object from a decoded body.
+    /// Decides the creation of an object from a decoded body: settles its name and namespace, fills
+    /// in server fields, and runs the kind's checks.
     pub(super) fn create_checked(
         &self,
         request: Request<'_>,

@@ -26,7 +26,8 @@ impl Store {
         warned(self.update_checked(request, object), warnings)
     }
 
-    /// Decides the update of an object from a decoded body.
+    /// Decides the update of an object from a decoded body. Creates a missing object if the kind
+    /// allows it, else fails with 404.
     fn update_checked(&self, request: Request<'_>, mut object: Value) -> Result<Decision, Status> {
         let Request { def, key, .. } = &request;
         settle_namespace(key, &mut object)?;

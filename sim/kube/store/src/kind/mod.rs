@@ -15,7 +15,7 @@ use crate::{FieldErrors, GroupResource, Key, NameRule, Status};
 /// Definition of a kind of object: its properties as data, and its behavior as a `Strategy`.
 #[derive(Clone, Debug)]
 pub struct ResourceDef {
-    /// Group and plural name.
+    /// API group and plural name of the resource.
     pub id: GroupResource,
     /// A version of the kind, such as `v1`: the only one of a built-in kind, the stored one of a
     /// custom kind, or the one that the caller of [`Self::in_version`] chose.
@@ -169,7 +169,7 @@ pub(crate) enum Check {
     MetadataChange,
     /// The schema of a custom kind, then [`Strategy::validate`].
     Whole,
-    /// [`Strategy::validate_update`].
+    /// The change itself, by [`Strategy::validate_update`].
     Change,
     /// The status in the schema of a custom kind, then [`Strategy::validate_status`].
     Status,
@@ -194,7 +194,7 @@ pub(crate) trait ObjectReader {
 /// Behavior that is specific to a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strategy {
-    /// Rule for names.
+    /// Rule that the names of objects must follow.
     pub names: NameRule,
     /// True if `metadata.generation` begins at 1 and counts changes of everything except metadata
     /// and status. For a custom kind without a status subresource, it counts changes of the status
@@ -206,9 +206,10 @@ pub(crate) struct Strategy {
     /// True if an update without resourceVersion, or with resourceVersion 0, is accepted.
     pub unconditional_update: bool,
     /// Fills in omitted fields of a body, and removes fields that the store does not keep. Depends
-    /// on nothing but the body.
+    /// on nothing but the body. `None` if the kind has no defaults.
     pub default: Option<fn(&mut Value)>,
-    /// Assigns values that depend on other objects of the store, such as unique numbers.
+    /// Assigns values that depend on other objects of the store, such as unique numbers. `None` if
+    /// the kind has no such values.
     pub allocate: Option<Allocate>,
     /// Sets the initial state of a new object.
     pub begin: fn(&mut Value),

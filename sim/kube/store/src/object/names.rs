@@ -40,11 +40,11 @@ fn too_long(text: &str, n_max: usize) -> Option<String> {
 /// Rule for the names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
-    /// RFC 1123 subdomain.
+    /// RFC 1123 subdomain: labels separated by dots, at most 253 characters in all.
     Subdomain,
-    /// RFC 1123 label.
+    /// RFC 1123 label: lower-case letters, digits and dashes, at most 63 characters.
     Label,
-    /// RFC 1035 label.
+    /// RFC 1035 label: as an RFC 1123 label, but with a letter at the beginning.
     Label1035,
     /// Any text without `/` and `%`, except `.` and `..`.
     PathSegment,

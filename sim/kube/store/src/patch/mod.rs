@@ -12,7 +12,7 @@ pub(crate) use strategic::typed_merge_patch;
 use crate::Status;
 
 /// Applies a strategic merge patch to an object of a built-in resource, by the rules that the store
-/// uses.
+/// uses. Fails with 422 for a custom resource, else as [`strategic_merge_patch`] does.
 #[cfg(fuzzing)]
 pub fn strategic_merge_patch_of(
     def: &crate::ResourceDef,

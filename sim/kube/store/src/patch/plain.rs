@@ -26,7 +26,7 @@ const MAX_DEPTH: usize = 256;
 /// a measurement grows with the document's size.
 const MAX_MEASURED: usize = 64;
 
-/// Fields of an operation.
+/// Fields that an operation of a JSON patch may have.
 const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
 
 /// Applies an RFC 6902 patch. A null patch changes nothing.

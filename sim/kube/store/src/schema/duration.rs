@@ -31,7 +31,8 @@ fn invalid(text: &str) -> String {
     format!("time: invalid duration {}", quote(text))
 }
 
-/// Returns the sum of all numbers with their units, in nanoseconds.
+/// Returns the sum of all numbers with their units, in nanoseconds. `text` is the whole duration,
+/// for error texts.
 fn parse(text: &str, mut rest: &str) -> Result<u64, String> {
     let mut sum: u64 = 0;
     if rest.is_empty() {

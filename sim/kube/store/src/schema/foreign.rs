@@ -19,8 +19,8 @@ impl GoKinds {
         Self(Types::read(text))
     }
 
-    /// Returns the number of fields of a structure, given by its full name in the file, or `None` if
-    /// the file has no such structure.
+    /// Returns the number of fields of a structure, given by its full name in the file, or `None`
+    /// if the file has no such structure.
     pub fn field_count(&self, structure: &str) -> Option<usize> {
         Some(self.0.named(structure)?.fields.len())
     }

@@ -152,7 +152,8 @@ fn parse(text: &str) -> Result<(i128, Format), String> {
     Ok((if is_negative { -nanos } else { nanos }, format))
 }
 
-/// Returns factor, power of ten and format of a suffix.
+/// Returns factor, power of ten and format of a suffix. Fails with Go's error text for an unknown
+/// suffix.
 fn suffix_of(suffix: &str) -> Result<(i128, i32, Format), String> {
     if let Some((_, bits)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Ok((1 << bits, 0, Format::Binary));

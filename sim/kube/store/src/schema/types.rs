@@ -67,7 +67,7 @@ pub(crate) enum Type {
     /// A number with a suffix, such as `100Mi`.
     Quantity,
     IntOrString,
-    /// Any JSON.
+    /// Any JSON value, which decoding leaves as it is.
     Raw,
     /// A structure, by its position in `Types::structs`.
     Struct(usize),
@@ -112,12 +112,13 @@ impl Types {
         &BUILTIN
     }
 
-    /// The structure of a kind, in the version that sorts last.
+    /// The structure of a kind, in the version that sorts last; `None` for an unknown kind.
     pub(crate) fn kind(&self, group: &str, kind: &str) -> Option<&Struct> {
         self.structs.get(*self.kinds.get(&(group, kind))?)
     }
 
-    /// The structure of a kind in one of its versions, such as `example.com/v1`.
+    /// The structure of a kind in one of its versions, such as `example.com/v1`; `None` for an
+    /// unknown kind or version.
     pub(crate) fn version(&self, group_version: &str, kind: &str) -> Option<&Struct> {
         self.structs.get(*self.versions.get(&(group_version, kind))?)
     }
@@ -126,14 +127,15 @@ impl Types {
         self.structs.get(index)
     }
 
-    /// Returns the structure with the name `full` in OpenAPI.
+    /// Returns the structure with the name `full` in OpenAPI; `None` for an unknown name.
     pub(crate) fn named(&self, full: &str) -> Option<&Struct> {
         let at = self.structs.binary_search_by(|one| one.full.cmp(full)).ok()?;
         self.structs.get(at)
     }
 
     /// Returns the field at a dotted path below `root`. Keys of maps count as steps, elements of
-    /// lists do not. A path that ends with a key of a map gives the field that has the map.
+    /// lists do not. A path that ends with a key of a map gives the field that has the map. Returns
+    /// `None` if no field has the path.
     pub(crate) fn field<'a>(&'a self, root: &'a Struct, path: &str) -> Option<&'a Field> {
         let mut steps = path.split('.');
         let first = steps.next()?;
@@ -193,12 +195,13 @@ impl Types {
 }
 
 impl Struct {
-    /// Returns the field `name`.
+    /// Returns the field with this name in JSON; `None` if the structure does not have it.
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(self.position(name)?)
     }
 
-    /// Returns the position of the field `name` in `fields`.
+    /// Returns the position of the field `name` in `fields`; `None` if the structure does not have
+    /// it.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let at = self.by_name.binary_search_by(|(one, _)| (*one).cmp(name)).ok()?;
         Some(self.by_name[at].1)
@@ -227,7 +230,8 @@ fn read_type(text: &'static str, names: &[&'static str]) -> Option<Type> {
     read_named(text, None, names)
 }
 
-/// Parses the type in `text`. `go` is the name of the type in Go, if Go declares a name for it.
+/// Parses the type in `text`; `None` for an unknown type. `go` is the name of the type in Go, if Go
+/// declares a name for it.
 fn read_named(
     text: &'static str,
     go: Option<&'static str>,

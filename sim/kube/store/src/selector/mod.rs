@@ -13,9 +13,9 @@ pub use labels::LabelSelector;
 pub struct Selection {
     /// Namespace of the selected objects; `None` for all namespaces.
     pub namespace: Option<String>,
-    /// Requirements on labels.
+    /// Requirements on the labels of the objects; empty for none.
     pub labels: LabelSelector,
-    /// Conditions on fields.
+    /// Conditions on the fields of the objects; empty for none.
     pub fields: FieldSelector,
 }
 

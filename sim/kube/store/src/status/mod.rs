@@ -15,24 +15,24 @@ use crate::values::text::quote;
 /// The failure of a request; the API server answers with it as a `Status` object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// HTTP status code.
+    /// HTTP status code of the answer.
     pub code: u16,
     /// Machine-readable reason, such as `NotFound`; empty if none.
     pub reason: Cow<'static, str>,
-    /// Message for people.
+    /// Description of the failure for people.
     pub message: String,
     /// Object and causes of the failure, if the real server names any.
     pub details: Option<Box<Details>>,
     /// Token with which the client can continue an expired list inconsistently, if it can.
     pub continue_token: Option<String>,
-    /// Warnings for the client.
+    /// Warnings for the client, which the answer has as headers.
     pub warnings: Vec<String>,
 }
 
 /// Object and causes of a failure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
-    /// Object name.
+    /// Name of the object; empty if the failure is about no single object.
     pub name: String,
     /// API group, empty for the core group.
     pub group: String,
@@ -51,14 +51,14 @@ pub struct Details {
 pub struct Cause {
     /// Reason, such as `FieldValueInvalid`.
     pub reason: Cow<'static, str>,
-    /// Message.
+    /// Description of the cause for people.
     pub message: String,
     /// The field's path; empty if the cause is not a field.
     pub field: String,
 }
 
 impl Status {
-    /// 500: an internal error.
+    /// Returns failure 500: an internal error with the reason `why`.
     pub fn internal(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");
         let cause = Cause { reason: "".into(), message: why.to_owned(), field: String::new() };
@@ -94,25 +94,25 @@ impl Status {
         self
     }
 
-    /// 404: the object does not exist.
+    /// Returns failure 404: the object does not exist.
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{resource} {} not found", quote(name)))
             .about(resource, name)
     }
 
-    /// 409: the object exists already.
+    /// Returns failure 409: the object exists already.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{resource} {} already exists", quote(name)))
             .about(resource, name)
     }
 
-    /// 409: the request relies on a state that has changed.
+    /// Returns failure 409: the request relies on a state that has changed.
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quote(name));
         Self::new(409, "Conflict", message).about(resource, name)
     }
 
-    /// 409: the client wrote an object with an old resourceVersion.
+    /// Returns failure 409: the client wrote an object with an old resourceVersion.
     pub fn modified(resource: &GroupResource, name: &str) -> Self {
         Self::conflict(
             resource,
@@ -121,7 +121,8 @@ impl Status {
         )
     }
 
-    /// 403: the request is not allowed for this object.
+    /// Returns failure 403: the request is not allowed for this object; an empty `name` stands for
+    /// an object without a name yet.
     pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = if name.is_empty() {
             format!("{resource} is forbidden: {why}")
@@ -131,12 +132,12 @@ impl Status {
         Self::new(403, "Forbidden", message).about(resource, name)
     }
 
-    /// 400: the request is not valid.
+    /// Returns failure 400: the request is not valid.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 422: fields are not valid. `kind` is the object's kind, not its resource.
+    /// Returns failure 422: fields are not valid. `kind` is the object's kind, not its resource.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let message = format!("{qualified} {} is invalid: {errors}", quote(name));
@@ -151,12 +152,12 @@ impl Status {
         status
     }
 
-    /// 410: the server has forgotten the requested resourceVersion.
+    /// Returns failure 410: the server has forgotten the requested resourceVersion.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 504: the requested resourceVersion is newer than the current one.
+    /// Returns failure 504: the requested resourceVersion is newer than the current one.
     pub fn too_large_version(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let mut status = Self::new(504, "Timeout", message);

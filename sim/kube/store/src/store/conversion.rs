@@ -28,7 +28,7 @@ impl Store {
     }
 
     /// Returns an object converted to `version`; unlike [`to_client`](Self::to_client), hides no
-    /// fields.
+    /// fields. Fails with 500 or 501 if the object cannot be converted.
     pub(crate) fn in_version(
         &self,
         def: &ResourceDef,
@@ -60,7 +60,8 @@ impl Store {
     }
 
     /// Converts an object to the stored version and completes the result by that version's schema.
-    /// Returns an object that already has this version unchanged.
+    /// Returns an object that already has this version unchanged. Fails with 500 or 501 if the
+    /// object cannot be converted.
     pub(crate) fn to_stored_version(
         &self,
         def: &ResourceDef,

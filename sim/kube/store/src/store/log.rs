@@ -21,16 +21,17 @@ pub(crate) struct Log {
     entries: VecDeque<Entry>,
     /// Revision after which the log has every change.
     floor: u64,
-    /// Size of all entries as JSON, in bytes.
+    /// Size of all entries as JSON, in bytes: of each changed object, and of each separate copy of
+    /// its earlier state.
     size: usize,
 }
 
-/// One change.
+/// One change of an object in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) revision: u64,
     pub(crate) op: Op,
-    /// The object's `Key::path`.
+    /// Path of the object within its resource, as in `Key::path`.
     pub(crate) at: String,
     pub(crate) object: Arc<Value>,
     /// The object before the change, if it existed.
@@ -124,14 +125,14 @@ pub struct WatchEvent {
 pub enum WatchType {
     /// The object is new, or now matches the selection.
     Added,
-    /// The object changed.
+    /// The object changed, and matches the selection before and after the change.
     Modified,
     /// The object is gone, or no longer matches the selection.
     Deleted,
 }
 
 impl WatchType {
-    /// Name on the wire.
+    /// Name of the type in the watch, such as `ADDED`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",

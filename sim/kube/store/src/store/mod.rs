@@ -56,7 +56,7 @@ pub struct Store {
     pub(crate) resources: Arc<BTreeMap<GroupResource, ResourceDef>>,
     /// Objects by resource, then by path.
     pub(crate) objects: BTreeMap<GroupResource, Objects>,
-    /// Changes by resource.
+    /// Logs of recent changes, by resource.
     pub(crate) logs: BTreeMap<GroupResource, Log>,
     /// Numbers of deletions, so that a new object with the name of a deleted one gets another UID.
     pub(crate) graves: Deletions,

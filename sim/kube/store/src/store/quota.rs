@@ -28,7 +28,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Returns the first key of `hard` that is not a count of objects, if one exists.
+    /// Returns the first key of `hard` that is not a count of objects; `None` if all are.
     pub fn unknown(&self) -> Option<&str> {
         let is_count = |name: &&String| name.strip_prefix(COUNT).is_some_and(|it| !it.is_empty());
         self.hard.keys().find(|name| !is_count(name)).map(String::as_str)

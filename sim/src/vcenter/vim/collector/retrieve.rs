@@ -12,7 +12,10 @@ use crate::vcenter::vim::session::objects::{Pages, SessionObjects, wanted_by_all
 
 impl Vim {
     /// Reads properties: the first page of `RetrievePropertiesEx` if `paged`, else the plain list
-    /// of `RetrieveProperties`.
+    /// of `RetrieveProperties`. Returns `None` if the specs select no object.
+    ///
+    /// # Errors
+    /// The fault for an invalid spec or `maxObjects`, or for a start object that does not exist.
     pub(in crate::vcenter::vim) fn retrieve(
         &self,
         world: &Locked<'_>,
@@ -81,6 +84,10 @@ impl Vim {
     }
 
     /// Answers `Fetch`: reads one property of one object. pyVmomi calls it for every attribute.
+    ///
+    /// # Errors
+    /// `ManagedObjectNotFound` for an unknown object, `InvalidProperty` for an unknown path, or the
+    /// fault of a rule.
     pub(in crate::vcenter::vim) fn fetch(
         &self,
         world: &Locked<'_>,

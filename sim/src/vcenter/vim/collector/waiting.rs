@@ -183,7 +183,9 @@ impl Vim {
         }
     }
 
-    /// Continues a wait until it is over. Returns the reply; `None` if the time has run out.
+    /// Continues a wait until it is over. Returns the reply; `None` if the time has run out. Fails
+    /// if the session or the collector ends, a newer wait replaces this one, or the client cancels
+    /// it.
     ///
     /// Cancel safe: a client that disconnects has not acknowledged the reply, so its next wait gets
     /// the changes again.
@@ -237,8 +239,9 @@ impl Vim {
     }
 }
 
-/// Returns the maximum duration of a wait and the maximum number of object updates in its reply;
-/// `None` for the collector's default.
+/// Returns the maximum duration of a wait (zero for `CheckForUpdates`) and the maximum number of
+/// object updates in its reply; `None` for the collector's default. Fails with `InvalidArgument`
+/// for an invalid option.
 fn limits(operation: Op, options: Option<&Node>) -> Result<(Duration, Option<usize>), VimFault> {
     if operation == Op::CheckForUpdates {
         return Ok((Duration::ZERO, Some(usize::MAX)));

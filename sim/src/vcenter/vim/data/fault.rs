@@ -5,7 +5,7 @@ use sim_world::vcenter::{Power, VcFault};
 use super::value::{Field, Object, Reference, Value};
 use crate::call::operations::fault_class;
 
-/// A vim25 fault.
+/// A vim25 fault: an object of a fault class, and a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct VimFault {
     /// Class and fields of the fault.

@@ -7,13 +7,13 @@ use super::fault::VimFault;
 /// An element of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Local name.
+    /// Local name, without namespace prefix.
     pub(crate) name: String,
-    /// The `xsi:type`, without prefix.
+    /// Value of `xsi:type`, without prefix; `None` if absent.
     pub(crate) xsi_type: Option<String>,
-    /// The plain `type` attribute of a reference.
+    /// Value of the plain `type` attribute of a reference; `None` if absent.
     pub(crate) ref_type: Option<String>,
-    /// Text, trimmed.
+    /// Text of the element, without white space at both ends.
     pub(crate) text: String,
     /// Untrimmed text of an element without children; `None` if it equals `text`.
     pub(crate) with_blanks: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct GivenRef<'a> {
 }
 
 impl Node {
-    /// Returns the first child called `name`.
+    /// Returns the first child called `name`; `None` if no child has the name.
     pub(crate) fn child(&self, name: &str) -> Option<&Node> {
         self.children.iter().find(|child| child.name == name)
     }
@@ -39,7 +39,7 @@ impl Node {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// Returns the text of the first child called `name`.
+    /// Returns the text of the first child called `name`; `None` if no child has the name.
     pub(crate) fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.as_str())
     }

@@ -8,9 +8,9 @@ use sim_world::vcenter::MoRef;
 /// A reference to a managed object, inside or outside the inventory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reference {
-    /// Type of the object.
+    /// Name of the vim25 type of the object.
     pub(crate) kind: &'static str,
-    /// Id of the object.
+    /// Managed object id, such as `vm-17`.
     pub(crate) id: Arc<str>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Field {
     pub(crate) typed: bool,
 }
 
-/// A vim25 value.
+/// A vim25 value: a scalar, a reference, a data object or a list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Bool(bool),

@@ -119,7 +119,8 @@ fn task_info(reader: &Reader<'_>, id: String, task: &Task) -> Object {
         .with("eventChainId", i32::try_from(task.queued.since_start().as_secs()).unwrap_or(0))
 }
 
-/// Returns the result of a successful task.
+/// Returns the result of a successful task: the files of a search, or a reference to the object
+/// that the task created; `None` if it has neither.
 fn result(reader: &Reader<'_>, task: &Task, made: Option<MoRef>) -> Option<Value> {
     match &task.work {
         Work::SearchDatastore(directory) => Some(found(reader, task, directory).into()),

@@ -21,7 +21,7 @@ use crate::vcenter::vim::data::{Field, Object, Value, types};
 pub(crate) struct Reader<'a> {
     pub(crate) state: &'a State,
     pub(crate) vc: &'a VCenter,
-    /// Token and session of the caller.
+    /// Token and session of the caller; `None` if the session has ended.
     pub(crate) session: Option<(&'a str, &'a sim_world::vcenter::Session)>,
     /// User of the session; `None` if the session is anonymous. Lists of references omit the
     /// objects that the user may not see.
@@ -50,7 +50,7 @@ pub(crate) struct Prop {
 }
 
 enum Shape {
-    /// A plain value.
+    /// A value without fields, from its getter.
     Leaf(Getter),
     /// A value whose fields no table lists. A deeper path is looked up in the value itself.
     Data(Getter),
@@ -275,7 +275,7 @@ fn has_key(item: &Value, key: &str) -> bool {
 }
 
 impl<'a> Subject<'a> {
-    /// Type of the object.
+    /// Name of the vim25 type of the object, such as `VirtualMachine`.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Entity(id, _) | Self::Task(id, _) => id.kind.type_name(),

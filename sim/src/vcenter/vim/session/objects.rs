@@ -13,7 +13,7 @@ use crate::vcenter::vim::{Node, VimFault};
 /// Id of the property collector that every session has from its beginning.
 pub(crate) const DEFAULT_COLLECTOR: &str = "propertyCollector";
 
-/// Objects of one session.
+/// Objects that one session owns: views, property collectors and paging tokens.
 #[derive(Debug)]
 pub(crate) struct SessionObjects {
     /// Key of the session, part of the ids of its objects.

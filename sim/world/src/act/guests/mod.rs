@@ -139,7 +139,7 @@ impl Execution<'_> {
     }
 
     /// Accepts a power request to VMware Tools. The guest carries it out when the step `guestPower`
-    /// ends.
+    /// ends. Refuses a machine that is not powered on, or in which VMware Tools does not run.
     pub(super) fn ask_guest(
         &mut self,
         vcenter: &str,
@@ -223,7 +223,7 @@ fn nics(vc: &VCenter, machine: &Machine, configured: bool) -> Vec<GuestNic> {
         .collect()
 }
 
-/// The first address that is not link-local.
+/// The first address that is not link-local; `None` if all are link-local.
 fn primary(nics: &[GuestNic]) -> Option<IpAddr> {
     nics.iter().flat_map(|nic| &nic.addresses).copied().find(|address| match address {
         IpAddr::V4(v4) => !v4.is_link_local(),

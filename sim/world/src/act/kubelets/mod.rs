@@ -107,8 +107,8 @@ impl Execution<'_> {
         self.schedule_at(self.now + GRACE_PERIOD, Reaction::NodeSilent { node, run });
     }
 
-    /// Restores the workload cluster from its backup. A Node whose kubelet has stopped since the
-    /// backup is Ready again until the grace period has passed.
+    /// Restores the workload cluster from its backup; fails if no backup exists. A Node whose
+    /// kubelet has stopped since the backup is Ready again until the grace period has passed.
     pub(super) fn restore_cluster(&mut self) -> Result<(), Fault> {
         if self.state.cluster_backup.is_none() {
             let why = "the workload cluster has no backup; take one with cluster.backUp";

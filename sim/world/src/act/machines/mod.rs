@@ -52,7 +52,8 @@ impl Execution<'_> {
 
     /// Moves a machine to `host` and to `pool`. Without `pool` the machine keeps its pool, or gets
     /// the root pool of the new host's cluster if the cluster changes. A machine that thereby
-    /// leaves its vApp moves to the folder that shows the vApp.
+    /// leaves its vApp moves to the folder that shows the vApp. Refuses a machine or a host that is
+    /// not connected.
     pub(super) fn relocate(
         &mut self,
         vcenter: &str,
@@ -203,7 +204,9 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Gives each machine the id of the next one, and the last machine the id of the first.
+    /// Gives each machine the id of the next one, and the last machine the id of the first. Refuses
+    /// machines of several vCenters, fewer than two different ones, and a machine that is busy, has
+    /// lost its storage, or has a VirtualMachine in the Supervisor.
     pub(super) fn reassign_ids(&mut self, machines: &[Named]) -> Result<(), VcFault> {
         let mut ids = Vec::new();
         let mut owner = None;

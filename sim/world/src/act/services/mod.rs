@@ -45,7 +45,8 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Sets the release of a stopped vCenter.
+    /// Sets the release of a stopped vCenter. Refuses a vCenter that is not stopped, and an invalid
+    /// version or build.
     pub(super) fn upgrade_vcenter(
         &mut self,
         vcenter: Option<String>,

@@ -301,8 +301,8 @@ impl Execution<'_> {
         self.state.supervisor.objects.get(&key).map(|object| &**object)
     }
 
-    /// Finds the machine of an object by its id, or by its instance UUID if vCenter has registered
-    /// the machine again under another id.
+    /// Returns the machine of an object, found by its id, or by its instance UUID if vCenter has
+    /// registered the machine again under another id.
     fn machine_in_vcenter<'a>(&'a self, object: &Value) -> Option<MachineInVCenter<'a>> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let status = &object["status"];
@@ -391,7 +391,8 @@ impl Execution<'_> {
         Prerequisites { all }
     }
 
-    /// The name of the AvailabilityZone that contains the cluster of a host.
+    /// The name of the AvailabilityZone that contains the cluster of a host; `None` if no zone
+    /// contains it.
     fn zone_of(&self, host: MoRef) -> Option<&str> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let compute = vcenter.inventory.get(host)?.parent?.to_string();
@@ -449,9 +450,9 @@ impl From<VcFault> for Refusal {
 
 /// The place for a new machine.
 struct Placement {
-    /// The zone's name.
+    /// Name of the AvailabilityZone.
     zone: String,
-    /// The cluster's inventory name.
+    /// Inventory name of the cluster in vCenter.
     cluster: String,
 }
 

@@ -75,7 +75,7 @@ impl Document {
         self.put("/metadata/annotations", annotations);
     }
 
-    /// Removes an annotation and returns its text.
+    /// Removes an annotation and returns its text; `None` if the object does not have it.
     pub(super) fn take_annotation(&mut self, key: &str) -> Option<String> {
         let annotations = self.0.pointer_mut("/metadata/annotations")?.as_object_mut()?;
         annotations.shift_remove(key)?.as_str().map(str::to_owned)

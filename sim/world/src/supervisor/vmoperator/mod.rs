@@ -58,7 +58,7 @@ pub(crate) struct MachineInVCenter<'a> {
     pub(crate) vcenter: &'a VCenter,
     pub(crate) id: MoRef,
     pub(crate) machine: &'a Machine,
-    /// The zone of its host.
+    /// Name of the zone of the machine's host; empty if no zone contains the host.
     pub(crate) zone: &'a str,
 }
 

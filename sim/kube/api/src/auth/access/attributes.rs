@@ -8,9 +8,9 @@ use crate::query::Query;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: String,
-    /// The whole path.
+    /// Path of the request, percent-decoded and without the query.
     pub(crate) path: String,
-    /// The object or collection, if the path is about objects.
+    /// The object or collection; `None` if the path is not about objects.
     pub(crate) object: Option<Object>,
 }
 

@@ -73,7 +73,8 @@ impl Access {
     }
 }
 
-/// 403 in the words of the real server.
+/// Failure 403 for a request that the authorizer refuses, in the words of the real server. `reason`
+/// may be empty.
 ///
 /// After `apiserver: pkg/endpoints/handlers/responsewriters/errors.go`, `Forbidden`.
 pub(crate) fn forbidden(who: &Identity, what: &Attributes, reason: &str) -> Status {

@@ -121,7 +121,7 @@ enum Grant<'a> {
     /// The rules of the role.
     Rules {
         rules: Vec<&'a Value>,
-        /// Names of binding, role and subject.
+        /// Reason for people, with the names of binding, role and subject.
         why: String,
     },
     /// The binding names a role that does not exist; holds the message about it.

@@ -42,7 +42,7 @@ pub type Conversion = fn(&Value, &str) -> Result<Value, String>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Custom {
-    /// Short names for kubectl.
+    /// Short names of the resource, such as `cm`, which kubectl accepts.
     pub short_names: Vec<String>,
     /// Categories of the resource, such as `all`.
     pub categories: Vec<String>,
@@ -101,12 +101,12 @@ impl Custom {
         self.versions.iter().filter(|version| version.is_served)
     }
 
-    /// Returns the version `name`.
+    /// Returns the version `name`; `None` if the kind does not have it.
     pub fn version(&self, name: &str) -> Option<&CustomVersion> {
         self.versions.iter().find(|version| version.name == name)
     }
 
-    /// Returns the version that the object's apiVersion names.
+    /// Returns the version that the object's apiVersion names; `None` if the kind does not have it.
     fn version_of(&self, def: &ResourceDef, object: &Value) -> Option<&CustomVersion> {
         let given = object["apiVersion"].as_str().unwrap_or_default();
         self.versions.iter().find(|version| def.api_version(&version.name) == given)

@@ -33,7 +33,7 @@ pub(super) fn problems(schema: &Value, path: &str) -> FieldErrors {
     errors
 }
 
-/// Reason for which a schema cannot be converted to a structural schema at all, if one exists.
+/// Reason for which a schema cannot be converted to a structural schema at all; `None` if it can.
 pub(super) fn unreadable(schema: &Value) -> Option<String> {
     const UNSUPPORTED: [&str; 7] = [
         "id",

@@ -16,7 +16,7 @@ use crate::object::fields;
 use crate::object::names::name_problems;
 use crate::{FieldErrors, NameRule};
 
-/// Checks `spec`.
+/// Checks `spec` of a definition: its versions and the parts that they share.
 pub(super) fn validate(spec: &Value, errors: &mut FieldErrors) {
     group(spec, errors);
     match fields::text(spec, "/scope") {

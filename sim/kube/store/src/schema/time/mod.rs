@@ -102,7 +102,7 @@ impl Reader<'_> {
         Ok(Instant { seconds, nanos })
     }
 
-    /// Reads a number of `n` digits, which the layout calls `part`.
+    /// Reads a number of exactly `n` digits. The error names `part` of the layout.
     fn digits(&mut self, n: usize, part: &str) -> Result<i64, String> {
         let found = self.rest.get(..n).and_then(number).ok_or_else(|| self.unreadable(part))?;
         self.rest = &self.rest[n..];
@@ -114,7 +114,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads the fraction in nanoseconds; ignores further digits.
+    /// Reads the fraction in nanoseconds, 0 if absent; ignores digits after the ninth. The layout
+    /// with microseconds requires six digits.
     fn fraction(&mut self) -> Result<u32, String> {
         const N_NANO: usize = 9;
         let digits = self.rest.strip_prefix(['.', ',']).unwrap_or_default();
@@ -134,7 +135,7 @@ impl Reader<'_> {
         Ok(u32::try_from(found * 10_i64.pow(power)).unwrap_or_default())
     }
 
-    /// Reads the time zone in seconds east of Greenwich.
+    /// Reads the time zone, `Z` or an offset, in seconds east of Greenwich.
     fn zone(&mut self) -> Result<i64, String> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;

@@ -121,7 +121,8 @@ impl Store {
     }
 
     /// Returns the key at which the list starts (`None` for the first), the revision if the request
-    /// demands an exact one, and true if the request has a continue token.
+    /// demands an exact one, and true if the request has a continue token. Fails with 400 for an
+    /// invalid token or revision, with 504 for a revision in the future.
     fn position(&self, paging: &Paging) -> Result<(Option<String>, Option<u64>, bool), Status> {
         if !paging.continue_token.is_empty() {
             let token = decode(&paging.continue_token)

@@ -56,7 +56,7 @@ struct PropSpec {
     paths: Vec<String>,
 }
 
-/// An `ObjectSpec`.
+/// An `ObjectSpec`: a start object of the walk, and the traversals from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
     pub(crate) obj: Obj,
@@ -66,7 +66,7 @@ pub(crate) struct Start {
     pub(crate) select: Vec<usize>,
 }
 
-/// A `TraversalSpec`.
+/// A `TraversalSpec`: a property to follow on objects of one type, and the traversals after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Traversal {
     kind: String,

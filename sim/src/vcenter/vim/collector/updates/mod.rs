@@ -32,7 +32,7 @@ use position::{Offer, Position};
 /// Maximum number of object updates in one reply to `WaitForUpdatesEx` if the client sets no limit.
 const DEFAULT_MAX_UPDATES: usize = 100;
 
-/// A property collector.
+/// A property collector of one session: its filters, and the state that its client acknowledged.
 #[derive(Debug)]
 pub(crate) struct Collector {
     salt: u64,

@@ -11,7 +11,7 @@ use crate::vcenter::vim::properties::Reader;
 
 impl Collector {
     /// Returns all updates that the client needs, and the change of its position that follows once
-    /// it acknowledges them.
+    /// the client acknowledges them.
     pub(super) fn plan(
         &self,
         reader: &Reader<'_>,

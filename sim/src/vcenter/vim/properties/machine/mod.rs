@@ -38,7 +38,7 @@ pub(super) const MACHINE: &[Prop] = &[
     leaf("guestHeartbeatStatus", |_, it| Some(heartbeat(it.machine()?))),
 ];
 
-/// Returns the parent of a machine if the parent is a vApp.
+/// Returns the parent of a machine if the parent is a vApp; else `None`.
 fn vapp(parent: Option<MoRef>) -> Option<MoRef> {
     parent.filter(|it| it.kind == Kind::VirtualApp)
 }
@@ -93,12 +93,13 @@ fn has_config(it: Subject<'_>) -> bool {
     it.machine().is_some_and(|machine| machine.connection.has_config())
 }
 
-/// Returns the machine if vCenter can read its configuration.
+/// Returns the machine if vCenter can read its configuration; `None` for an inaccessible or invalid
+/// machine.
 fn readable(it: Subject<'_>) -> Option<&Machine> {
     it.machine().filter(|machine| machine.connection.has_config())
 }
 
-/// Returns the machine if vCenter shows the values that its guest reports.
+/// Returns the machine if vCenter shows the values that its guest reports; else `None`.
 fn reporting(it: Subject<'_>) -> Option<&Machine> {
     readable(it)
 }

@@ -22,7 +22,7 @@ const NO_IMAGE: [&str; 4] = [
     "ContentLibraryProviderNotFound",
 ];
 
-/// The position of the last condition of a type.
+/// The position of the last condition of a type; `None` if the list has none.
 fn position(conditions: &[Value], of: &str) -> Option<usize> {
     conditions.iter().rposition(|it| text(it, "/type") == of)
 }

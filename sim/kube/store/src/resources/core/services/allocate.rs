@@ -98,7 +98,7 @@ struct Pool<'a> {
     store: &'a dyn ObjectReader,
     /// The [`seed`] of the service.
     seed: &'a str,
-    /// Addresses and ports in use; read from the store when first needed.
+    /// Addresses and ports in use; `None` until they are first needed, then read from the store.
     taken: Option<(BTreeSet<String>, BTreeSet<i64>)>,
 }
 
