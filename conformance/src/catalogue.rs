@@ -207,7 +207,7 @@ pub fn entry(id: &str) -> Option<&'static Entry> {
 /// command that lists the IDs.
 pub fn unknown_id(id: &str) -> InputError {
     let known = entries().iter().map(|entry| entry.id.as_str());
-    let near = nearest(&id.to_uppercase(), known).map(|near| format!("is it {near}?"));
+    let near = nearest(&id.to_uppercase(), known).map(|near| format!("did you mean {near}?"));
     let remedy = near.unwrap_or_else(|| "`conformance list --all` prints all IDs".to_owned());
     InputError::unknown("no check is called", id).remedy(remedy)
 }

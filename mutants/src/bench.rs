@@ -160,7 +160,11 @@ impl Bench {
         let crashed = || End::Crashed(status.to_string());
         let Some(told) = told else {
             let judge = self.judge.display();
-            ensure!(!status.success(), "{judge} ended with success, but wrote no results.json");
+            ensure!(
+                !status.success(),
+                "{judge} exited with 0, but wrote no results.json; build it from the sources of \
+                 this program"
+            );
             return Ok(Some(crashed()));
         };
         let verdicts = verdicts(&told)?;
@@ -190,7 +194,8 @@ impl Bench {
     ) -> anyhow::Result<Baseline> {
         let dir = self.dir.join(format!("reached-{mode}-{way}"));
         let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+        std::fs::create_dir_all(&dir)
+            .with_context(|| format!("cannot create the folder {}", dir.display()))?;
         let mut waiting = self.ids(mode, way).await?;
         waiting.reverse();
         let mut checks = Vec::new();
@@ -226,7 +231,10 @@ impl Bench {
             self.run_judge(&asked, &[], Some(file)).await?;
         let [id] = ids;
         let told = results.with_context(|| {
-            format!("{id} wrote no results without a mutant, --mode {mode} --instances-mode {way}")
+            format!(
+                "the check {id} wrote no results without a mutant (--mode {mode} --instances-mode \
+                 {way}); run it with conformance to see the reason"
+            )
         })?;
         // A check is partial as a process if some of its cases need virtual time.
         let holds = |verdict: &str| verdict == "pass" || way == PROCESS && verdict == "partial";
@@ -235,7 +243,8 @@ impl Bench {
         // pass, and as a process those that were chosen for it.
         ensure!(
             passes || !["auto", PROCESS].contains(&way),
-            "{id} does not pass without a mutant, --mode {mode} --instances-mode {way}"
+            "the check {id} does not pass without a mutant (--mode {mode} --instances-mode \
+             {way}); correct the provider or the check first"
         );
         let duration = begin.elapsed();
         let passed = PassingCheck { id, reached: numbers(file), duration, longest_silence };
@@ -252,13 +261,16 @@ impl Bench {
         if way == "v1" {
             command.args(V1);
         }
-        let told = command
-            .output()
-            .await
-            .with_context(|| format!("cannot start {}", self.judge.display()))?;
+        let told = command.output().await.with_context(|| {
+            format!("cannot start {}; run `mutants build` first", self.judge.display())
+        })?;
         ensure!(told.status.success(), "`{} list` failed: {}", self.judge.display(), told.status);
         let ids = listed(mode, &String::from_utf8_lossy(&told.stdout));
-        ensure!(!ids.is_empty(), "{} lists no check of mode {mode}", self.judge.display());
+        ensure!(
+            !ids.is_empty(),
+            "{} lists no check of mode {mode}; build it from the sources of this program",
+            self.judge.display()
+        );
         Ok(ids)
     }
 
@@ -276,7 +288,8 @@ impl Bench {
         let reached = reached.map(|it| format!("MUTANTS_REACHED='{}' ", it.display()));
         let reached = reached.unwrap_or_default();
         let text = format!("#!/bin/sh\n{reached}MUTANT={number} exec '{program}' \"$@\"\n");
-        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        std::fs::write(path, text)
+            .with_context(|| format!("cannot write the script {}", path.display()))?;
         std::fs::set_permissions(path, Permissions::from_mode(0o755))?;
         Ok(())
     }
@@ -312,8 +325,9 @@ impl Bench {
         }
         // A run that was killed may have left its results there.
         let _ = std::fs::remove_dir_all(&out);
-        let child =
-            command.spawn().with_context(|| format!("cannot start {}", self.judge.display()))?;
+        let child = command.spawn().with_context(|| {
+            format!("cannot start {}; run `mutants build` first", self.judge.display())
+        })?;
         let ended = timeout(bounds.duration, read_output(child, bounds.silence)).await;
         let told = std::fs::read(out.join("results.json")).ok();
         // These files belong to this run only.
@@ -321,9 +335,9 @@ impl Bench {
         let _ = std::fs::remove_file(&launcher);
         let results = told.map(|told| serde_json::from_slice(&told)).transpose()?;
         let (status, longest_silence) = match ended {
-            Ok(read) => {
-                read.with_context(|| format!("cannot read the output of {}", self.judge.display()))?
-            }
+            Ok(read) => read.with_context(|| {
+                format!("cannot read the output of {}; try again", self.judge.display())
+            })?,
             Err(_) => (None, bounds.duration),
         };
         Ok(JudgeRun { status, results, longest_silence })
@@ -375,7 +389,7 @@ impl Bench {
             command.env("CARGO_MANIFEST_DIR", package).stdout(Stdio::null()).stderr(Stdio::null());
             ensure!(
                 command.status().await?.success(),
-                "{} fails without a mutant",
+                "the tests of {} fail without a mutant; correct them first",
                 program.display()
             );
             all.push(numbers(&file));
@@ -425,7 +439,9 @@ fn listed(mode: &str, table: &str) -> Vec<String> {
 
 /// Returns every check of a `results.json` with its verdict.
 fn verdicts(told: &serde_json::Value) -> anyhow::Result<Vec<(String, String)>> {
-    let checks = told["checks"].as_array().context("results.json has no checks")?;
+    let checks = told["checks"].as_array().context(
+        "results.json has no list `checks`; build conformance from the sources of this program",
+    )?;
     let text = |it: &serde_json::Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
     Ok(checks.iter().map(|it| (text(it, "id"), text(it, "verdict"))).collect())
 }

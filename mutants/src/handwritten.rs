@@ -69,7 +69,11 @@ pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<HandwrittenMutant>> {
     let text = std::fs::read_to_string(root.join(FILE)).context(FILE)?;
     let all: Vec<HandwrittenMutant> = serde_saphyr::from_str(&text).context(FILE)?;
     for one in &all {
-        ensure!(!one.caught_by.is_empty(), "{FILE}: {}: caught_by is empty", one.name);
+        ensure!(
+            !one.caught_by.is_empty(),
+            "{FILE}: {}: caught_by is empty; name at least one check",
+            one.name
+        );
         for by in &one.caught_by {
             CaughtBy::read(by)
                 .with_context(|| format!("{FILE}: {}: caught_by: '{by}'", one.name))?;
@@ -91,7 +95,7 @@ pub(crate) fn is_handwritten(mutant: &Mutant) -> bool {
 fn mutant(root: &Path, it: HandwrittenMutant) -> anyhow::Result<Mutant> {
     let HandwrittenMutant { name, file, find, within, binds, replace, .. } = it;
     let source = std::fs::read_to_string(root.join(&file))
-        .with_context(|| format!("{FILE}: {name}: file: {file}"))?;
+        .with_context(|| format!("{FILE}: {name}: file: cannot use {file}; correct the path"))?;
     let replace = replace.trim();
     let around = match &within {
         Some(within) => {
@@ -124,7 +128,10 @@ fn place(source: &str, piece: &str) -> anyhow::Result<Range<usize>> {
     let all: Vec<_> = regex::Regex::new(&words.join(r"\s+"))?.find_iter(source).collect();
     match all[..] {
         [one] => Ok(one.range()),
-        _ => bail!("occurs {} times instead of once; make it longer or correct it", all.len()),
+        _ => bail!(
+            "the text occurs {} times instead of once; make the text longer or correct it",
+            all.len()
+        ),
     }
 }
 

@@ -174,7 +174,9 @@ async fn carry_out(command: MutantsCommand) -> anyhow::Result<ExitCode> {
             let modes = mode.map_or(both.to_vec(), |mode| vec![mode]);
             let text = report::text(&tree, seed, modes.iter().map(|mode| mode.as_str()))?;
             let path = tree.root().join(write);
-            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+            std::fs::write(&path, text).with_context(|| {
+                format!("cannot write {}; check its permissions", path.display())
+            })?;
         }
     }
     Ok(ExitCode::SUCCESS)

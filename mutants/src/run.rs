@@ -180,8 +180,9 @@ fn known(file: &Path) -> anyhow::Result<BTreeMap<String, MutantResult>> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let mut all = BTreeMap::new();
     for line in text.lines() {
-        let result: MutantResult =
-            serde_json::from_str(line).with_context(|| file.display().to_string())?;
+        let result: MutantResult = serde_json::from_str(line).with_context(|| {
+            format!("{}: a line is not a stored result; delete the file", file.display())
+        })?;
         all.insert(result.name.clone(), result);
     }
     Ok(all)

@@ -45,11 +45,16 @@ impl Tree {
         let out = Command::new("cargo")
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
             .output()
-            .context("cannot start cargo metadata")?;
-        let told: serde_json::Value = serde_json::from_slice(&out.stdout)
-            .context("not in a workspace; run this program in the folder of the project")?;
+            .context("cannot start cargo metadata; install cargo in a folder of PATH")?;
+        let told: serde_json::Value = serde_json::from_slice(&out.stdout).context(
+            "the output of cargo metadata is not JSON; run this program in the folder of the \
+             project",
+        )?;
         let of = |key: &str| {
-            told[key].as_str().map(PathBuf::from).context(format!("cargo metadata shows no {key}"))
+            told[key].as_str().map(PathBuf::from).context(format!(
+                "the output of cargo metadata has no {key}; run this program in the folder of the \
+                 project"
+            ))
         };
         Ok(Self { root: of("workspace_root")?, target: of("target_directory")? })
     }
@@ -119,7 +124,7 @@ impl Tree {
             .args(["ls-files", "--cached", "--others", "--exclude-standard"])
             .current_dir(&self.root)
             .output()
-            .context("cannot start git ls-files")?;
+            .context("cannot start git ls-files; install git in a folder of PATH")?;
         if !out.status.success() {
             bail!("git ls-files failed: {}", String::from_utf8_lossy(&out.stderr));
         }
@@ -222,8 +227,8 @@ impl Tree {
     /// Returns the mutants of the last build.
     pub(crate) fn built(&self) -> anyhow::Result<Vec<BuiltMutant>> {
         let path = self.dir().join("mutants.json");
-        let text =
-            std::fs::read(&path).context("nothing was built yet; run `mutants build` first")?;
+        let text = std::fs::read(&path)
+            .context("no build of the mutants exists yet; run `mutants build` first")?;
         Ok(serde_json::from_slice(&text)?)
     }
 
@@ -261,7 +266,7 @@ impl Tree {
             .env("CARGO_TARGET_DIR", self.dir().join("build"))
             .stderr(std::process::Stdio::inherit())
             .output()
-            .context("cannot start cargo")?;
+            .context("cannot start cargo; install cargo in a folder of PATH")?;
         let mut wrong = BTreeMap::new();
         let mut unknown = Vec::new();
         for line in String::from_utf8(out.stdout)?.lines() {
@@ -304,7 +309,7 @@ impl Tree {
             .env("CARGO_TARGET_DIR", self.dir().join("build"))
             .stderr(std::process::Stdio::null())
             .output()
-            .context("cannot start cargo")?;
+            .context("cannot start cargo; install cargo in a folder of PATH")?;
         let mut tests = Vec::new();
         for line in String::from_utf8(out.stdout)?.lines() {
             let told: serde_json::Value = serde_json::from_str(line)?;
@@ -347,7 +352,7 @@ fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Optio
 /// present time, because the build beside the tree may be younger than the change of the original.
 fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
     let is_new = !to.exists();
-    write(to, &std::fs::read(from).with_context(|| from.display().to_string())?)?;
+    write(to, &std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?)?;
     if !is_new {
         return Ok(());
     }
@@ -355,18 +360,21 @@ fn mirror(from: &Path, to: &Path) -> anyhow::Result<()> {
         let changed = from.metadata()?.modified()?;
         std::fs::File::options().append(true).open(to)?.set_modified(changed)
     };
-    dated().with_context(|| to.display().to_string())
+    dated().with_context(|| format!("cannot set the time of {}", to.display()))
 }
 
 /// Removes the files below a directory that are not wanted. A module that has moved would otherwise
 /// exist twice.
 fn remove_others(dir: &Path, wanted: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
-    for entry in std::fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+    for entry in std::fs::read_dir(dir)
+        .with_context(|| format!("cannot read the folder {}", dir.display()))?
+    {
         let path = entry?.path();
         if path.is_dir() {
             remove_others(&path, wanted)?;
         } else if !wanted.contains(&path) {
-            std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
+            std::fs::remove_file(&path)
+                .with_context(|| format!("cannot delete {}", path.display()))?;
         }
     }
     Ok(())
@@ -380,7 +388,7 @@ fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
     }
-    std::fs::write(path, text).with_context(|| path.display().to_string())
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

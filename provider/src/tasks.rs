@@ -48,7 +48,7 @@ impl Tasks {
             async move {
                 let caught = AssertUnwindSafe(future).catch_unwind();
                 if let Some(Err(_)) = kill.run_until_cancelled(caught).await {
-                    tracing::error!("a task panicked; ending the run");
+                    tracing::error!("a task of the provider panicked; the provider stops");
                     panicked.cancel();
                 }
             }

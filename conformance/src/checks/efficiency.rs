@@ -85,7 +85,10 @@ fn rate() -> Case {
         let most = moments.iter().map(|from| within(*from)).max().unwrap_or_default();
         let allowed = 3 * QPS as usize * WINDOW.as_secs() as usize;
         Verdict::pass_if(most <= allowed, || {
-            format!("{most} requests to the cluster in ten seconds; at most {allowed} are allowed")
+            format!(
+                "the provider sent {most} requests to the cluster within ten seconds; at most \
+                 {allowed} are allowed"
+            )
         })
         .and(|| run.initializes(&names(200), s(0), s(200)))
     })
@@ -124,7 +127,9 @@ fn left_alone(backend: Backend) -> Case {
         let allowed = allowed("EFF-011", backend);
         Verdict::pass_if(told == 0 && reads <= allowed, || {
             format!(
-                "{reads} reads (at most {allowed} are allowed) and {told} reported objects (0 are allowed) while only machines without a Node changed"
+                "the provider made {reads} reads (at most {allowed} are allowed), and its watches \
+                 reported {told} objects (0 are allowed), although only machines without a Node \
+                 changed"
             )
         })
         .and(|| run.initializes(&names(20), s(0), SETTLED))
@@ -144,7 +149,10 @@ fn burst(backend: Backend) -> Case {
         let allowed = allowed("EFF-012", backend);
         Verdict::pass_if(calls <= allowed, || {
             let n = addresses::MANY;
-            format!("{calls} calls for {n} changed machines; at most {allowed} are allowed")
+            format!(
+                "the provider made {calls} calls for {n} changed machines; at most {allowed} are \
+                 allowed"
+            )
         })
         .and(|| addresses::all_shown(run, begin))
     })
@@ -156,7 +164,10 @@ fn slope(backend: Backend, n: u32) -> Case {
         // `budgets.yaml` contains the exact counts of our provider.
         let allowed = allowed("EFF-001", backend);
         Verdict::pass_if(calls as u64 <= allowed, || {
-            format!("{calls} calls in three steady address periods with {n} nodes; at most {allowed} are allowed")
+            format!(
+                "the provider made {calls} calls in three steady address periods with {n} nodes; \
+                 at most {allowed} are allowed"
+            )
         })
     })
     .named(format!("{n} nodes"))
@@ -172,7 +183,8 @@ fn intercept(backend: Backend) -> Case {
         let allowed = allowed("EFF-002", backend);
         Verdict::pass_if(total as u64 <= allowed, || {
             format!(
-                "{total} calls in three steady address periods, at most {allowed} are allowed: {by_operation:?}"
+                "the provider made {total} calls in three steady address periods; at most \
+                 {allowed} are allowed; calls by operation: {by_operation:?}"
             )
         })
     })
@@ -191,7 +203,10 @@ fn bytes(backend: Backend, n: u32) -> Case {
             .map(|call| call.req.bytes + call.ended.as_ref().map_or(0, |ended| ended.bytes))
             .sum();
         Verdict::pass_if(bytes <= STEADY_BYTES, || {
-            format!("{bytes} bytes in three steady address periods with {n} nodes; at most {STEADY_BYTES} are allowed")
+            format!(
+                "the provider caused {bytes} bytes of traffic in three steady address periods \
+                 with {n} nodes; at most {STEADY_BYTES} are allowed"
+            )
         })
     })
     .named(format!("{n} nodes"))
@@ -207,7 +222,7 @@ fn no_writes() -> Case {
             .collect();
         Verdict::pass_if(writes.is_empty(), || {
             format!(
-                "{} writes to the cluster although nothing changed: {}",
+                "the provider made {} writes to the cluster although nothing changed: {}",
                 writes.len(),
                 writes.join("; ")
             )
@@ -309,7 +324,8 @@ fn shared_lists() -> Case {
         run.was_not_ready(&super::queries::name(silent)).and(|| {
             Verdict::pass_if(calls as u64 <= allowed, || {
                 format!(
-                    "{calls} calls in five minutes; at most {allowed} are allowed, one list per 5 s"
+                    "the provider made {calls} calls in five minutes; at most {allowed} are \
+                     allowed, one list per 5 s"
                 )
             })
         })
@@ -340,7 +356,8 @@ fn other_machines() -> Case {
             let allowed = reads.len() == relists && relists <= 2 * 4;
             Verdict::pass_if(allowed, || {
                 format!(
-                    "{} reads, {relists} of them lists; only lists are allowed, at most 8",
+                    "the provider made {} reads, {relists} of them lists; only lists are allowed, \
+                     at most 8",
                     reads.len()
                 )
             })
@@ -371,7 +388,11 @@ fn no_polling() -> Case {
             .map(ToString::to_string)
             .collect();
         Verdict::pass_if(seen.is_empty(), || {
-            format!("{} reads in a steady hour, 0 are allowed: {}", seen.len(), seen.join("; "))
+            format!(
+                "the provider made {} reads in a steady hour, 0 are allowed: {}",
+                seen.len(),
+                seen.join("; ")
+            )
         })
     })
 }
@@ -396,10 +417,16 @@ fn known_nodes(backend: Backend) -> Case {
         run.initializes(&names(n), s(0), T_INIT + s(15))
             .and(|| {
                 Verdict::pass_if(calls as u64 <= allowed, || {
-                    format!("{calls} calls after a restart with 100 initialized nodes; at most {allowed} are allowed")
+                    format!(
+                        "the provider made {calls} calls after a restart with 100 initialized \
+                         nodes; at most {allowed} are allowed"
+                    )
                 })
             })
-            .and(|| Verdict::pass_if(writes == 0, || format!("{writes} writes after a restart with 100 initialized nodes; 0 are allowed")))
+            .and(|| Verdict::pass_if(writes == 0, || format!(
+                "the provider made {writes} writes after a restart with 100 initialized nodes; 0 \
+                 are allowed"
+            )))
     };
     Case::new(scenario, judge).canary(Canary::Gone(n), s(400))
 }

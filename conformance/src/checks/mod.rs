@@ -151,14 +151,17 @@ impl Case {
     /// [`canary::provider_worked`]).
     fn judge(&self, run: &Run) -> Verdict {
         if let Some(refused) = run.refusals().next() {
-            return Verdict::inconclusive(format!("the lab could not carry out a step: {refused}"));
+            return Verdict::inconclusive(format!(
+                "the lab could not carry out a step of the scenario: {refused}"
+            ));
         }
         let verdict = (self.judge)(run);
         let idle = run.idle_rules();
         match verdict {
-            Verdict::Pass if !idle.is_empty() => {
-                Verdict::inconclusive(format!("rule {} never fired", idle.join(", ")))
-            }
+            Verdict::Pass if !idle.is_empty() => Verdict::inconclusive(format!(
+                "the fault rule {} never fired, so the case tested nothing",
+                idle.join(", ")
+            )),
             Verdict::Pass if run.n_lines_dropped > 0 => Verdict::inconclusive(format!(
                 "the provider's log is too long: {} lines were dropped, so they were searched neither for secrets nor for crashes",
                 run.n_lines_dropped

@@ -224,7 +224,9 @@ impl Run {
     pub(super) fn was_not_ready(&self, name: &str) -> Verdict {
         match self.when(name, |node| node.ready != "True") {
             Some(_) => Verdict::Pass,
-            None => Verdict::inconclusive(format!("node {name} was never NotReady")),
+            None => Verdict::inconclusive(format!(
+                "node {name} was never NotReady, so the case tested nothing"
+            )),
         }
     }
 }

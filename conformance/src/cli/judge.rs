@@ -82,7 +82,8 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 const OTHERS: [&str; 4] = ["kubectl", "curl", "govc", "Python-urllib"];
 
 fn exemption(text: &str) -> Result<(Invariant, String), String> {
-    let wrong = "expected the number of an invariant, =, and the reason, such as 25=the zone is moved by hand";
+    let wrong = "expected NUMBER=REASON with the number of an invariant, such as 25=the zone is \
+                 moved by hand";
     let (number, reason) = text.split_once('=').ok_or(wrong)?;
     let number: u8 = number.parse().map_err(|_| wrong)?;
     if reason.trim().is_empty() {
@@ -110,7 +111,7 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     }
     if n_backend == 0 {
         let ledger = arguments.ledger.display();
-        writeln!(out, "inconclusive: {ledger} has no call of the provider for machines")?;
+        writeln!(out, "inconclusive: {ledger} has no call of the provider about machines")?;
         return Ok(ExitCode::from(7));
     }
     let mut found = judge::safety(&run);
@@ -152,7 +153,8 @@ fn recorded(arguments: &Arguments) -> Result<RecordedRun, InputError> {
     let OneLedger { records: ledger, gap } = crate::lab::ledger_file::read_one(&arguments.ledger)?;
     let note = recording.log.base().map(sim::Recording::note).unwrap_or_default();
     if !ledger.iter().any(|record| record.kind == Kind::Note && record.op == note) {
-        let other = wrong_ledger(format!("it is not of the simulator that wrote {path}"));
+        let other =
+            wrong_ledger(format!("another simulator than that of {path} wrote this ledger"));
         return Err(other.remedy("name the two files of one `sim serve`"));
     }
     let recording = match gap {
@@ -207,9 +209,9 @@ fn secret(path: &Path) -> Result<String, InputError> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
     match text.trim() {
-        "" => Err(unusable("it is empty".to_owned())),
+        "" => Err(unusable("the file is empty".to_owned())),
         token if token.len() < SHORTEST => Err(unusable(format!(
-            "it has less than {SHORTEST} bytes, so a search would match other text"
+            "the secret has less than {SHORTEST} bytes, so a search would match other text"
         ))),
         token => Ok(token.to_owned()),
     }
@@ -220,7 +222,7 @@ fn excluded(arguments: &Arguments, run: &Run) -> Vec<(Invariant, &'static str)> 
     let has_cluster_calls = of_cluster(run) > 0;
     let is_supervisor = !run.backend().is_vcenter();
     let why = |it: Invariant| match it {
-        Invariant::MetricsAreTrue => Some("the files have no metrics"),
+        Invariant::MetricsAreTrue => Some("the files contain no metrics"),
         Invariant::NoPanic => Some("the files do not show how the provider ended"),
         Invariant::RetryAfter => Some("the files do not have the fault rules"),
         Invariant::OnlyLeaderWrites => Some("the simulator cannot tell replicas apart"),

@@ -76,7 +76,8 @@ fn failure(out: &mut impl Write, error: &anyhow::Error) -> ExitCode {
 fn surroundings() -> anyhow::Result<e2e::command::Surroundings> {
     let home = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let cache = home("XDG_CACHE_HOME").or_else(|| Some(home("HOME")?.join(".cache"))).context(
-        "neither XDG_CACHE_HOME nor HOME is set, so there is no cache folder; set one of them",
+        "neither XDG_CACHE_HOME nor HOME is set, so conformance has no cache folder; set one of \
+         these variables",
     )?;
     let directory = std::env::current_dir()?;
     Ok(e2e::command::Surroundings { directory, cache: cache.join("vsphere-lab") })

@@ -271,7 +271,7 @@ impl Counts {
         self.n_fired += usize::from(fired);
         if !fired {
             self.n_idle += 1;
-            writeln!(out, "never fired: {trial}")?;
+            writeln!(out, "the failure of this trial never happened: {trial}")?;
         }
         if !violations.is_empty() {
             self.n_broken += 1;
@@ -310,7 +310,7 @@ fn known_lives(arguments: &Arguments) -> Result<(), InputError> {
             let note = "--list-lives prints all lives";
             let unknown = InputError::unknown("invalid life", wanted);
             return Err(match near {
-                Some(near) => unknown.remedy(format!("is it {near}? ({note})")),
+                Some(near) => unknown.remedy(format!("did you mean {near}? ({note})")),
                 None => unknown.note(note),
             });
         }

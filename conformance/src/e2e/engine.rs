@@ -92,10 +92,12 @@ async fn remove(containers: &[String]) -> anyhow::Result<()> {
     let n = containers.iter().map(|it| thaw(groups, it)).sum::<usize>();
     // Tries again even without thawed groups: another process may have removed a container
     // meanwhile.
-    remove()
-        .await
-        .map(drop)
-        .with_context(|| format!("{first:#}; {n} frozen control groups were thawed"))
+    remove().await.map(drop).with_context(|| {
+        format!(
+            "the second try to remove the containers failed, too; the first one: {first:#}; \
+             frozen control groups thawed between them: {n}"
+        )
+    })
 }
 
 /// Thaws every frozen control group of a container in this directory and below it. Returns the
@@ -121,7 +123,9 @@ pub(super) fn network_lock(cache: &Path) -> anyhow::Result<File> {
         std::fs::create_dir_all(cache)?;
         File::options().create(true).append(true).open(&path)
     };
-    open().with_context(|| path.display().to_string())
+    open().with_context(|| {
+        format!("cannot open the lock file {}; check its permissions", path.display())
+    })
 }
 
 /// Returns the address of a container on kind's network.
@@ -132,7 +136,10 @@ pub(super) async fn address(container: &str) -> anyhow::Result<String> {
     let format = "{{(index .NetworkSettings.Networks \"kind\").IPAddress}}";
     let address = call("docker").args(["inspect", "-f", format, container]).output().await?;
     if address.is_empty() {
-        bail!("{container} has no address on the network `kind`");
+        bail!(
+            "the container {container} has no address on the Docker network `kind`; delete the \
+             lab with `conformance e2e down` and make it again"
+        );
     }
     Ok(address)
 }

@@ -165,11 +165,13 @@ fn write(options: &PlayOptions, all: &[ScenarioResult]) -> anyhow::Result<()> {
     let document = serde_json::json!({"stage": "kind", "scenarios": all});
     std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::write(&path, serde_json::to_vec_pretty(&document)?))
-        .with_context(|| path.display().to_string())
+        .with_context(|| {
+            format!("cannot write {}; choose a writable folder with --out", path.display())
+        })
 }
 
 fn none() -> Verdict {
-    Verdict::skipped("the catalogue has no check with this ID that can be run")
+    Verdict::skipped("the catalogue has no check with this ID that virtual time can play")
 }
 
 fn indented(text: &str) -> String {

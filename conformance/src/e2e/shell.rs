@@ -53,7 +53,8 @@ impl Call {
     /// Returns a call that the kernel ends together with this program, even if this program is
     /// killed. Use it for programs that would otherwise continue to create containers.
     pub(super) fn bound(program: impl AsRef<OsStr>) -> anyhow::Result<Self> {
-        let this = std::env::current_exe().context("cannot find the path of this program")?;
+        let this = std::env::current_exe()
+            .context("cannot find the path of the running program conformance")?;
         let process = std::process::id().to_string();
         let mut bound = call(this).args([launch::SUBCOMMAND, &process, "--"]).arg(&program);
         bound.words = program.as_ref().to_string_lossy().into_owned();
@@ -87,7 +88,9 @@ impl Call {
     async fn finish(self, input: Option<&str>) -> anyhow::Result<String> {
         let Self { mut command, words } = self;
         command.stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot start `{words}`"))?;
+        let mut child = command.spawn().with_context(|| {
+            format!("cannot start `{words}`; check that the program is in a folder of PATH")
+        })?;
         let group = Group::led_by(&child);
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
             // Ignores an error: a program that does not read all its input reports the reason when
@@ -105,7 +108,7 @@ impl Call {
             let said = [text(&done.stderr), text(&done.stdout)].join("\n");
             let tail: Vec<&str> = said.trim().lines().rev().take(8).collect();
             let tail: Vec<&str> = tail.into_iter().rev().collect();
-            bail!("`{words}`: {}: {}", done.status, tail.join(" | "));
+            bail!("`{words}` failed with {}: {}", done.status, tail.join(" | "));
         }
         Ok(text(&done.stdout))
     }

@@ -136,7 +136,7 @@ fn jobs(arguments: &Arguments) -> Result<usize, InputError> {
         (ApiServer::Builtin, jobs) => Ok(jobs.unwrap_or(JOBS)),
         (ApiServer::Real, None | Some(1)) => Ok(1),
         (ApiServer::Real, Some(jobs)) => {
-            let problem = "a real API server has room for one case at a time";
+            let problem = "a real API server serves only one case at a time";
             Err(InputError::in_flag("--jobs", jobs, problem).remedy("leave --jobs out"))
         }
     }
@@ -225,7 +225,12 @@ fn cluster(
         environment.iter().map(|(name, value)| (format!("env.{name}"), value.clone())).collect();
     let directory = manifest.directory.as_ref().map(|it| it.display().to_string());
     values.insert("manifest.dir".to_owned(), directory.unwrap_or_default());
-    let place = manifest.place(&values).map_err(|name| anyhow!("$({name}) has no value"))?;
+    let place = manifest.place(&values).map_err(|name| {
+        anyhow!(
+            "the placeholder $({name}) has no value in spec.run.cluster; remove it, or set the \
+             variable of an env placeholder"
+        )
+    })?;
     Cluster::new(launcher.clone(), environment, &place).map(Some)
 }
 
@@ -284,7 +289,9 @@ async fn work(
     if !request.arguments.no_calibration {
         let measured = tokio::select! {
             biased;
-            () = stop.cancelled() => anyhow::bail!("interrupted"),
+            () = stop.cancelled() => anyhow::bail!(
+                "interrupted by SIGINT or SIGTERM; the run is not complete, so play it again"
+            ),
             measured = subject.calibrate() => measured?,
         };
         writeln!(out, "{name}: {}", measured.text(manifest.spec.mode))?;

@@ -178,7 +178,9 @@ async fn lives(
     let all = futures::future::try_join_all(sizes.iter().map(|n| subject.live_with(*n)));
     tokio::select! {
         biased;
-        () = stop.cancelled() => anyhow::bail!("interrupted"),
+        () = stop.cancelled() => anyhow::bail!(
+            "interrupted by SIGINT or SIGTERM; the run is not complete, so play it again"
+        ),
         lives = all => lives,
     }
 }
@@ -259,5 +261,7 @@ fn marked(records: &[Record]) -> anyhow::Result<String> {
 
 fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<()> {
     let path = dir.join(name);
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(&path, text).with_context(|| {
+        format!("cannot write {}; choose a writable folder with --out", path.display())
+    })
 }

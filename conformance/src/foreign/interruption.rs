@@ -8,10 +8,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Interruption {
     /// SIGINT.
-    #[error("interrupted")]
+    #[error("interrupted by SIGINT; the work is not complete, so start it again")]
     Interrupt,
     /// SIGTERM.
-    #[error("terminated")]
+    #[error("interrupted by SIGTERM; the work is not complete, so start it again")]
     Terminate,
 }
 

@@ -8,14 +8,17 @@ use anyhow::Context as _;
 /// identify a process.
 pub(crate) fn boot_and_namespace() -> anyhow::Result<String> {
     let space = Path::new("/proc/self/ns/pid");
-    let space = std::fs::read_link(space).with_context(|| space.display().to_string())?;
+    let space = std::fs::read_link(space)
+        .with_context(|| format!("cannot read the link {}", space.display()))?;
     let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     Ok(format!("{}-{space}", boot()?))
 }
 
 fn boot() -> anyhow::Result<String> {
     let boot = "/proc/sys/kernel/random/boot_id";
-    let boot = std::fs::read_to_string(boot).with_context(|| format!("cannot read {boot}"))?;
+    let boot = std::fs::read_to_string(boot).with_context(|| {
+        format!("cannot read {boot}, which identifies the boot of this computer")
+    })?;
     Ok(boot.trim().to_owned())
 }
 
@@ -30,8 +33,8 @@ fn started(process: u32) -> Option<String> {
 /// Returns a line that identifies this process, as input for [`may_run`].
 pub(crate) fn this_process() -> anyhow::Result<String> {
     let process = std::process::id();
-    let started =
-        started(process).context("cannot read the start time of this process from /proc")?;
+    let started = started(process)
+        .context("cannot read the start time of this process from /proc/PID/stat")?;
     Ok(format!("{process} {started} {}", boot_and_namespace()?))
 }
 

@@ -76,8 +76,9 @@ pub fn run(
     let all = lives::all(setup.manifest.spec.mode);
     if let Some(name) = request.lives.iter().find(|it| all.iter().all(|life| life.name != **it)) {
         let mode = setup.manifest.spec.mode;
-        let unknown = InputError::in_flag("--life", name, format!("{mode} mode has no such life"));
-        return Err(unknown.note("--list-lives prints every one").into());
+        let unknown =
+            InputError::in_flag("--life", name, format!("{mode} mode has no life with this name"));
+        return Err(unknown.note("--list-lives prints all lives").into());
     }
     let settings = Settings {
         seed: request.seed,
@@ -91,7 +92,9 @@ pub fn run(
         let mut subject = Subject::new(Arc::clone(setup), settings);
         tokio::select! {
             biased;
-            () = stop.cancelled() => bail!("interrupted"),
+            () = stop.cancelled() => bail!(
+                "interrupted by SIGINT or SIGTERM; the run is not complete, so play it again"
+            ),
             measured = subject.calibrate() => measured?,
         };
         Sweep { request, setup, subject: &subject, stop }.play(out, all).await
@@ -128,7 +131,9 @@ impl LifeResult {
         let policy = ended.violations.extract_if(.., |it| it.invariant.is_policy()).collect();
         ended.violations.retain(|it| is_unsafe(it) || (all && late.is_none()));
         let vain = match run.refusals().next() {
-            Some(refused) => Some(format!("the lab could not carry out a step: {refused}")),
+            Some(refused) => {
+                Some(format!("the lab could not carry out a step of the scenario: {refused}"))
+            }
             None if run.calls().next().is_none() => Some("the provider made no call".to_owned()),
             None => late.map(|late| late.to_string()),
         };
@@ -220,7 +225,7 @@ impl Sweep<'_> {
         for life in all {
             match hindrance(&life.scenario, manifest, self.setup.apiserver()) {
                 None => can.push(life),
-                Some(why) => writeln!(out, "not played: {}: {why}", life.name)?,
+                Some(why) => writeln!(out, "life not played: {}: {why}", life.name)?,
             }
         }
         let mut tally = Tally::default();
@@ -301,7 +306,9 @@ impl Sweep<'_> {
         loop {
             let next = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => bail!("interrupted"),
+                () = self.stop.cancelled() => bail!(
+                    "interrupted by SIGINT or SIGTERM; the run is not complete, so play it again"
+                ),
                 next = runs.next() => next,
             };
             match next {

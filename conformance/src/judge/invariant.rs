@@ -122,7 +122,9 @@ impl TryFrom<u8> for Invariant {
 
     fn try_from(number: u8) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|it| it.number() == number);
-        found.copied().ok_or_else(|| format!("no invariant has the number {number}"))
+        found.copied().ok_or_else(|| {
+            format!("no invariant has the number {number}; SPECIFICATION.md lists the invariants")
+        })
     }
 }
 

@@ -142,12 +142,13 @@ impl Real {
             .worker_threads(1)
             .enable_all()
             .build()
-            .context("cannot start the threads of a runtime; end other programs")?;
+            .context("cannot start the threads of the program; end other programs and try again")?;
         let (peer, url, token, etcd) = match (&server.server, &server.token) {
             (Some(url), Some(token)) => (None, url.clone(), token.clone(), server.etcd.clone()),
             _ => {
                 let peer = Peer::start().context(
-                    "cannot start a real API server; name a running one with --server and --token",
+                    "cannot start a real API server; name a running one with --server and \
+                     --token, or set KUBEBUILDER_ASSETS",
                 )?;
                 let (url, token) = (peer.server.clone(), peer.token.clone());
                 let etcd = Some(peer.etcd.clone());
@@ -178,8 +179,10 @@ async fn version(target: &TargetServer) -> anyhow::Result<String> {
     let request = http::Request::get("/version").header("accept", "application/json");
     let answer = target.send(request.body(bytes::Bytes::new())?).await?;
     let body = answer.into_body().collect().await?.to_bytes();
-    let info: Value = serde_json::from_slice(&body)
-        .context("the server does not answer GET /version with JSON")?;
+    let info: Value = serde_json::from_slice(&body).context(
+        "the server of --server does not answer GET /version with JSON; name the URL of a \
+         kube-apiserver",
+    )?;
     Ok(info["gitVersion"].as_str().unwrap_or("unknown").to_owned())
 }
 

@@ -37,7 +37,10 @@ pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<StepAnswer>> {
         .enable_time()
         .start_paused(true)
         .build()
-        .context("cannot start the runtime of the simulated API server; end other programs and try again")?;
+        .context(
+            "cannot start the threads of the simulated API server; end other programs and try \
+             again",
+        )?;
     runtime.block_on(async {
         let topology = sim::world::Topology::zones(1).machines(0);
         let sim = sim::Sim::builder().topology(topology).start();
@@ -68,6 +71,6 @@ pub async fn answers(
 ) -> anyhow::Result<Vec<StepAnswer>> {
     let raw = play::play(sequence, target, id)
         .await
-        .with_context(|| format!("while playing the sequence {}", sequence.name))?;
+        .with_context(|| format!("cannot play the sequence {}", sequence.name))?;
     Ok(normal::normalise(raw, id, sequence.managed_fields))
 }

@@ -29,11 +29,9 @@ impl Peer {
     pub fn start() -> anyhow::Result<Self> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/cluster.sh");
         let mut script =
-            Command::new(&path)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .with_context(|| format!("cannot start {}; make it executable", path.display()))?;
+            Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().with_context(
+                || format!("cannot start the script {}; make it executable", path.display()),
+            )?;
         let mut line = String::new();
         if let Some(stdout) = script.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
@@ -41,7 +39,7 @@ impl Peer {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [server, token, etcd] = words[..] else {
             let _ = script.wait();
-            anyhow::bail!("the API server did not start; the lines above have the reason");
+            anyhow::bail!("the real API server did not start; the lines above have the reason");
         };
         let (server, token, etcd) = (server.to_owned(), token.to_owned(), etcd.to_owned());
         Ok(Self { script, server, token, etcd })

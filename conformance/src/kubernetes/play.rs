@@ -124,7 +124,10 @@ impl<'a> Player<'a> {
     async fn send(&self, request: Request<Bytes>) -> anyhow::Result<StreamedResponse> {
         let line = format!("{} {}", request.method(), request.uri());
         tokio::time::timeout(PATIENCE * 2, self.target.send(request)).await.with_context(|| {
-            format!("no answer to {line}; remove this request from the sequence, or check if the server is overloaded")
+            format!(
+                "the server gave no answer to {line} in time; remove this request from the \
+                 sequence, or check if the server is overloaded"
+            )
         })?
     }
 
@@ -142,7 +145,9 @@ impl<'a> Player<'a> {
             return Ok(StepAnswer::default());
         }
         let line = self.fill(step.request.as_deref().unwrap_or_default());
-        let (method, path) = line.split_once(' ').context("`do` is a method and a path")?;
+        let (method, path) = line
+            .split_once(' ')
+            .context("`do`: expected a method and a path, such as GET /api/v1/nodes")?;
         let mut response = self.send(self.request(step, method, path)?).await?;
         let mut tries = TRIES;
         while step.until.is_some_and(|wanted| response.status() != wanted) && tries > 0 {
@@ -208,9 +213,10 @@ impl<'a> Player<'a> {
         let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await?;
         let revision = body(&now, true);
         let revision = value_at(&revision, "metadata.resourceVersion").and_then(Value::as_str);
-        let revision = revision
-            .and_then(|it| it.parse().ok())
-            .context("the list of namespaces has no resourceVersion")?;
+        let revision = revision.and_then(|it| it.parse().ok()).context(
+            "the answer to GET /api/v1/namespaces has no metadata.resourceVersion as a number; \
+             check that the server is a kube-apiserver",
+        )?;
         self.target.compact(revision).await
     }
 
@@ -224,7 +230,9 @@ impl<'a> Player<'a> {
             (Some(body), ..) => (Bytes::from(self.fill(&body.to_string())), "application/json"),
             (_, Some(raw), _) => (Bytes::from(self.fill(raw)), "application/json"),
             (.., Some(text)) => {
-                let bytes = STANDARD.decode(text.trim()).context("`base64` is not base64")?;
+                let bytes = STANDARD
+                    .decode(text.trim())
+                    .context("`base64`: the value is not base64; correct it in the sequence")?;
                 (Bytes::from(bytes), "application/vnd.kubernetes.protobuf")
             }
             _ => (Bytes::new(), ""),
@@ -250,7 +258,9 @@ impl<'a> Player<'a> {
         for (name, value) in &step.headers {
             request = request.header(name, self.fill(value));
         }
-        request.body(body).with_context(|| format!("{method} {path} is not a valid request"))
+        request.body(body).with_context(|| {
+            format!("{method} {path} is not a valid request; correct `do` or `headers` of the step")
+        })
     }
 
     /// Replaces each `$NAME` by its value, the longest names first.

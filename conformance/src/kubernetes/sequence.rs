@@ -123,7 +123,11 @@ impl Sequence {
     /// # Errors
     /// Fails with the step and the remedy.
     pub fn check(&self) -> anyhow::Result<()> {
-        ensure!(!self.steps.is_empty(), "{}: give it at least one step", self.name);
+        ensure!(
+            !self.steps.is_empty(),
+            "{}: the sequence has no step; write at least one in `steps`",
+            self.name
+        );
         for (n, step) in self.steps.iter().enumerate() {
             let at = format!("{}, step {}", self.name, n + 1);
             let acts = [step.request.is_some(), step.read.is_some(), step.compact];
@@ -149,7 +153,8 @@ impl Sequence {
             if let Some(watch) = &step.read {
                 ensure!(
                     self.steps[..n].iter().any(|it| it.watch.as_ref() == Some(watch)),
-                    "{at}: no earlier step has `watch: {watch}`"
+                    "{at}: no earlier step has `watch: {watch}`; add it to the step that opens \
+                     the watch"
                 );
             }
         }

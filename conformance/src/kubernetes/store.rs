@@ -47,7 +47,9 @@ impl Folder {
     /// cannot be played, or if two sequences have the same name.
     pub fn topics(&self) -> anyhow::Result<Vec<Topic>> {
         let mut paths: Vec<PathBuf> = fs::read_dir(&self.0)
-            .with_context(|| format!("cannot read the folder of sequences {}", self.0.display()))?
+            .with_context(|| {
+                format!("cannot read the folder of sequences {}; check the path", self.0.display())
+            })?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| {
                 path.extension().is_some_and(|it| it == "yaml") && !path.ends_with(KNOWN)
@@ -57,13 +59,14 @@ impl Folder {
         let mut names = BTreeSet::new();
         let mut topics = Vec::new();
         for path in paths {
-            let sequences: Vec<Sequence> = yaml(&read(&path)?)
-                .with_context(|| format!("{}: invalid content; correct it", path.display()))?;
+            let sequences: Vec<Sequence> = yaml(&read(&path)?).with_context(|| {
+                format!("{}: the file is not a valid list; correct the file", path.display())
+            })?;
             for sequence in &sequences {
                 sequence.check()?;
                 ensure!(
                     names.insert(sequence.name.clone()),
-                    "two sequences have the name {}; rename one",
+                    "two sequences have the name {}; rename one of them",
                     sequence.name
                 );
             }
@@ -88,7 +91,8 @@ impl Folder {
         }
         serde_json::from_str(&read(&path)?).with_context(|| {
             format!(
-                "{}: invalid content; write it again: conformance kubernetes record",
+                "{}: the file does not contain recorded answers; write it again: conformance \
+                 kubernetes record",
                 path.display()
             )
         })
@@ -113,8 +117,9 @@ impl Folder {
         if !path.exists() {
             return Ok(Vec::new());
         }
-        serde_saphyr::from_str(&read(&path)?)
-            .with_context(|| format!("{}: invalid content; correct it", path.display()))
+        serde_saphyr::from_str(&read(&path)?).with_context(|| {
+            format!("{}: the file is not a valid list; correct the file", path.display())
+        })
     }
 
     /// Writes the list of known differences.
@@ -136,15 +141,20 @@ fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::E
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    fs::read_to_string(path)
+        .with_context(|| format!("cannot read {}; check the path and permissions", path.display()))
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| {
-            format!("cannot create {}; check the permissions of its folder", folder.display())
+            format!(
+                "cannot create the folder {}; check the permissions of its parent",
+                folder.display()
+            )
         })?;
     }
-    fs::write(path, text)
-        .with_context(|| format!("cannot write {}; check its permissions", path.display()))
+    fs::write(path, text).with_context(|| {
+        format!("cannot write {}; check the permissions of the file", path.display())
+    })
 }

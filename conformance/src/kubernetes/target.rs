@@ -47,14 +47,17 @@ impl TargetServer {
     /// Fails if the URL is not valid.
     pub fn live(server: &str, token: &str, etcd: Option<&str>) -> anyhow::Result<Self> {
         let url = server.parse().with_context(|| {
-            format!("{server:?} is not a valid URL; write one such as https://127.0.0.1:6443")
+            format!(
+                "{server:?} is not a valid URL of an API server; write one such as \
+                 https://127.0.0.1:6443"
+            )
         })?;
         let mut config = kube::Config::new(url);
         config.accept_invalid_certs = true;
         // The client must not repeat requests, because 429, 503 and 504 are answers to compare.
         config.default_retry = false;
         let client = kube::Client::try_from(config)
-            .with_context(|| format!("cannot make a client for the server {server}"))?;
+            .with_context(|| format!("cannot make an HTTP client for the API server {server}"))?;
         let etcd = etcd.map(str::to_owned);
         Ok(Self::Live(LiveServer { client, token: token.to_owned(), etcd }))
     }
@@ -90,7 +93,8 @@ impl TargetServer {
             Self::Live(LiveServer { client, .. }) => {
                 let request = request.map(|body| kube::client::Body::from(body.to_vec()));
                 let answer = client.send(request).await.context(
-                    "the server does not answer; check that it runs and that the URL is right",
+                    "the API server does not answer; check that it runs, and that the URL of \
+                     --server is right",
                 )?;
                 Ok(answer.map(|body| body.map_err(io::Error::other).boxed_unsync()))
             }
@@ -113,9 +117,12 @@ impl TargetServer {
             Self::Live(live) => live,
         };
         let etcd = live.etcd.as_deref().context(
-            "a sequence compacts the server's etcd; name it with --etcd http://HOST:PORT",
+            "a sequence compacts the etcd of the API server; name that etcd with --etcd \
+             http://HOST:PORT",
         )?;
-        let url = etcd.parse().with_context(|| format!("--etcd {etcd:?} is not a valid URL"))?;
+        let url = etcd.parse().with_context(|| {
+            format!("--etcd {etcd:?} is not a valid URL; write one such as http://127.0.0.1:2379")
+        })?;
         let etcd = kube::Client::try_from(kube::Config::new(url))?;
         let revision = revision.to_string();
         // API servers announce a compaction to each other in this key of etcd. A server that sees a
@@ -129,8 +136,15 @@ impl TargetServer {
             let request = Request::post(path)
                 .header("content-type", "application/json")
                 .body(kube::client::Body::from(serde_json::to_vec(&body)?))?;
-            let answer = etcd.send(request).await.context("etcd does not answer; check its URL")?;
-            anyhow::ensure!(answer.status() == 200, "etcd rejects {path}: {}", answer.status());
+            let answer = etcd
+                .send(request)
+                .await
+                .context("etcd does not answer; check the URL of --etcd")?;
+            anyhow::ensure!(
+                answer.status() == 200,
+                "etcd answers the request for {path} with {} instead of 200",
+                answer.status()
+            );
         }
         Ok(())
     }

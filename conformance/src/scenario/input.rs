@@ -180,8 +180,8 @@ mod tests {
         assert_eq!(line.to_string(), "--ledger x: line 2: EOF; mend it");
         let missing = InputError::missing().in_source("mine").remedy("add --binary PATH");
         assert_eq!(missing.to_string(), "mine: add --binary PATH");
-        let id = InputError::unknown("no check is called", "x").remedy("is it y?");
-        assert_eq!(id.to_string(), "no check is called \"x\"; is it y?");
+        let id = InputError::unknown("no check is called", "x").remedy("did you mean y?");
+        assert_eq!(id.to_string(), "no check is called \"x\"; did you mean y?");
         let lab = InputError::invalid("the lab `x`", "exists already").condition("expected none");
         assert_eq!(lab.to_string(), "the lab `x` exists already: expected none");
         let wrong = DocumentError::at_key("spec.a", &5.into(), "is odd", "write 4");

@@ -149,7 +149,7 @@ impl Filter {
                 let note = format!("expected one of {}", known.join(", "));
                 let unknown = InputError::unknown("unknown surface", surface);
                 return Err(match near {
-                    Some(near) => unknown.remedy(format!("is it {near}? ({note})")),
+                    Some(near) => unknown.remedy(format!("did you mean {near}? ({note})")),
                     None => unknown.note(note),
                 });
             }

@@ -153,7 +153,7 @@ impl Stage {
     /// the position in the ledger from which every call comes over a new connection.
     async fn swap(&self) -> u64 {
         self.sim.apply(Command::SwapCertificate { vcenter: None }).unwrap();
-        let lost = self.log.more("waiting for changes of machines failed; retrying", 1);
+        let lost = self.log.more("waiting for changes of machines at vCenter failed; retrying", 1);
         let stop = async { self.sim.apply(Command::StopVCenter { vcenter: None }).unwrap() };
         tokio::join!(lost, stop);
         let from = self.sim.ledger().next_seq();

@@ -117,7 +117,7 @@ fn a_run_that_receives_sigterm_leaves_no_pod() {
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(143), "{error}");
-    assert!(error.contains("terminated"), "{error}");
+    assert!(error.contains("interrupted by SIGTERM"), "{error}");
     let asked = std::fs::read_to_string(stand.at("asked")).unwrap();
     let names = created(&stand.at("created"));
     let own = format!("conformance-{process}-");

@@ -79,10 +79,10 @@ fn the_explain_command_prints_the_entry_of_a_check() {
 #[test]
 fn wrong_usage_ends_with_2_and_a_remedy() {
     for (arguments, remedy) in [
-        (vec!["explain", "NODE-DEL-099"], "is it NODE-"),
+        (vec!["explain", "NODE-DEL-099"], "did you mean NODE-"),
         (vec!["explain", ""], "conformance list --all"),
         (vec!["run", "???"], "conformance list"),
-        (vec!["run", "NODE-INIT-001", "NODE-INIT-0O2"], "is it NODE-INIT-00"),
+        (vec!["run", "NODE-INIT-001", "NODE-INIT-0O2"], "did you mean NODE-INIT-00"),
         (vec!["run", "--surface", "nodes"], "is it node?"),
         (
             vec!["run", "NODE-INIT-001", "--out", "/proc/nope"],
@@ -158,7 +158,7 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["run", "--provider", "x", "--apiserver", "etcd"], "possible values: builtin, real"),
         (
             vec!["run", "--provider", "x", "--apiserver", "real", "--jobs", "2"],
-            "--jobs 2: a real API server has room for one case at a time; leave --jobs out",
+            "--jobs 2: a real API server serves only one case at a time; leave --jobs out",
         ),
         (vec!["e2e", "run", "--name", "no-such"], "conformance e2e up --name no-such"),
         (
@@ -387,7 +387,7 @@ fn a_run_whose_provider_makes_no_call_ends_with_3_and_shows_its_output() {
 /// The provider writes its process ID to a pipe, so that the test knows when it runs.
 #[test]
 fn a_run_that_a_signal_ends_leaves_no_process_and_no_file_and_has_the_shells_exit_code() {
-    for (name, code, word) in [("-INT", 130, "interrupted"), ("-TERM", 143, "terminated")] {
+    for (name, code, word) in [("-INT", 130, "SIGINT"), ("-TERM", 143, "SIGTERM")] {
         let dir = tempfile::tempdir().unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let (child, process, _) = sleeping(dir.path(), scratch.path(), "");

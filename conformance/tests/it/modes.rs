@@ -334,8 +334,9 @@ fn polling_and_v1_pass_the_deletion_checks_that_apply_to_them() {
     // machine.
     let unmet = [
         "Poll NODE-DEL-002 search answers, reads of that machine fail, cold cache: inconclusive: \
-         rule faults/reads, faults/updates never fired",
-        "V1 NODE-DEL-002 search is empty, read fails, cold cache: inconclusive: rule empty never fired",
+         the fault rule faults/reads, faults/updates never fired, so the case tested nothing",
+        "V1 NODE-DEL-002 search is empty, read fails, cold cache: inconclusive: the fault rule \
+         empty never fired, so the case tested nothing",
         "V1 NODE-DEL-008 machines of ready nodes really deleted: inconclusive: \
          v1 looks only for machines of nodes that are not ready",
     ];

@@ -136,7 +136,10 @@ fn a_secret_in_the_log_of_the_provider_is_found() {
     }
     std::fs::write(file("token"), "\n").unwrap();
     let (code, told) = judge(directory.path(), &asked);
-    assert!(code == Some(2) && told.contains("--secret") && told.contains("it is empty"), "{told}");
+    assert!(
+        code == Some(2) && told.contains("--secret") && told.contains("the file is empty"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -188,7 +191,7 @@ fn a_ledger_of_another_simulator_or_with_a_gap_is_refused() {
         assert!(code == Some(2) && told.contains(wanted), "{code:?}: {told}");
     };
     let other = text.replacen("recording of 2026-01-01", "recording of 2026-01-02", 1);
-    refused(&other, "it is not of the simulator that wrote");
+    refused(&other, "another simulator than that of");
     let gap: String = text.split_inclusive('\n').filter(|it| !it.contains("\"seq\":7,")).collect();
     refused(&gap, "record 7 is missing");
 }

@@ -32,7 +32,7 @@ read_by_provider() { # CONFIGURATION: true if the provider accepts it, and then 
   sed -i "s,/etc/certificates/ca.pem,$scratch/ca.pem," "$1"
   env -u KUBERNETES_SERVICE_HOST timeout 20 "$PROVIDER" --cloud-provider=vsphere --cloud-config="$1" --strict-config --secure-port=0 \
     >"$scratch/said" 2>&1 || true
-  grep -q '^provider: no in-cluster configuration' "$scratch/said"
+  grep -q '^provider: cannot find the configuration of a cluster around this process' "$scratch/said"
 }
 judged() { # MANIFESTS NAMESPACE: true if a real API server accepts them with every field, and only the host network violates the level `restricted`
   local client=("$kubectl" --server "$KUBE_SERVER" --token "$KUBE_TOKEN" --insecure-skip-tls-verify) warned

@@ -82,13 +82,14 @@ impl Certificate {
                     // key.
                     if new.cert != current.cert {
                         tracing::info!(
-                            "certificate files have changed; serving the new certificate"
+                            "certificate files of the HTTPS endpoint have changed; serving the \
+                             new certificate"
                         );
                         *current = Arc::new(new);
                     }
                 }
                 Err(what) if told.as_ref() != Some(&what) => {
-                    tracing::warn!("{what}; going on with the old certificate");
+                    tracing::warn!("{what}; serving the old certificate");
                     told = Some(what);
                 }
                 Err(_) => {}
@@ -121,7 +122,8 @@ impl Certificate {
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .map_err(|err| {
-                let what = "cannot serve TLS with these cipher suites and groups";
+                let what = "cannot serve TLS with these values; correct --tls-cipher-suites, \
+                            --tls-min-version or --tls-curve-preferences";
                 InputError::new(format!("{what}: {err}"))
             })?;
         Ok(builder.with_no_client_auth().with_cert_resolver(self))
@@ -136,26 +138,29 @@ fn certified_key(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, InputError> {
             err.remedy("give a PEM file with certificates").in_flag("tls-cert-file")
         })?;
     if chain.is_empty() {
-        let err = InputError::new("no certificate in it").remedy("give a PEM file with one");
+        let err = InputError::new("the file has no certificate").remedy("give a PEM file with one");
         return Err(err.in_flag("tls-cert-file"));
     }
     let unusable = |err: &dyn std::fmt::Display| {
-        let err = InputError::new(format!("no usable key in PEM: {err}"));
+        let err = InputError::new(format!("the file has no usable private key: {err}"));
         err.remedy("give a PEM file with one").in_flag("tls-private-key-file")
     };
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|err| unusable(&err))?;
     let key = ring::sign::any_supported_type(&key).map_err(|err| unusable(&err))?;
     let certified = CertifiedKey::new(chain, key);
     certified.keys_match().map_err(|err| {
-        let what = format!("not the key of the certificate in --tls-cert-file: {err}");
-        InputError::new(what).remedy("give a matching pair").in_flag("tls-private-key-file")
+        let what = format!("the key does not belong to the certificate of --tls-cert-file: {err}");
+        InputError::new(what)
+            .remedy("give the key of this certificate")
+            .in_flag("tls-private-key-file")
     })?;
     Ok(certified)
 }
 
 fn self_signed() -> Result<CertifiedKey, InputError> {
     let fail = |err: &dyn std::fmt::Display| {
-        let what = "cannot make a self-signed certificate for the HTTPS endpoint";
+        let what = "cannot make a self-signed certificate for the HTTPS endpoint; give one with \
+                    --tls-cert-file and --tls-private-key-file";
         InputError::new(format!("{what}: {err}"))
     };
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];

@@ -38,7 +38,11 @@ impl Credentials {
             CredentialRef::None => Ok(None),
             CredentialRef::Directory(path) => {
                 let files = self.files.as_ref().ok_or_else(|| {
-                    CredentialError("this run cannot read secrets directories".to_owned())
+                    CredentialError(
+                        "the caller of the library passed no function that reads secrets \
+                         directories"
+                            .to_owned(),
+                    )
                 })?;
                 files(path).map(Some).map_err(CredentialError)
             }
@@ -92,7 +96,11 @@ impl Credentials {
 
     fn inline(&self) -> Result<Credential, CredentialError> {
         let inline = self.vcenter.inline.clone();
-        inline.ok_or_else(|| CredentialError("no user and password are configured".to_owned()))
+        inline.ok_or_else(|| {
+            CredentialError(
+                "the configuration has no user and password for this vCenter; add them".to_owned(),
+            )
+        })
     }
 }
 
@@ -109,7 +117,9 @@ fn decode(secret: &Value) -> Result<SecretData, String> {
             let bytes = value
                 .as_str()
                 .and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
-            let bytes = bytes.ok_or_else(|| format!("the value of key {key:?} is not base64"))?;
+            let bytes = bytes.ok_or_else(|| {
+                format!("the value of key {key:?} is not base64; encode it as base64")
+            })?;
             Ok((key.clone(), bytes))
         })
         .collect()

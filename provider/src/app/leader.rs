@@ -113,7 +113,7 @@ impl Candidate {
             let Some(subject) = subject else { return };
             let sent = send_event(&cluster, COMPONENT, subject, "LeaderElection", message, at);
             if let Err(err) = sent.await {
-                tracing::warn!(error = %Chain(&err), "writing the LeaderElection event failed; event lost");
+                tracing::warn!(error = %Chain(&err), "writing the event LeaderElection failed; dropping the event");
             }
         }
     }
@@ -130,7 +130,7 @@ impl Candidate {
         lease["spec"]["leaseDurationSeconds"] = 1.into();
         lease["spec"]["renewTime"] = self.now().into();
         if let Err(err) = self.cluster.put(&self.path(), &lease).await {
-            tracing::warn!(error = %Chain(&err), "releasing the lease failed; it will expire");
+            tracing::warn!(error = %Chain(&err), "releasing the lease failed; the next leader waits until the lease expires");
         }
     }
 
@@ -148,7 +148,7 @@ impl Candidate {
                     return Ok(true);
                 }
                 Err(err) => {
-                    tracing::debug!(error = %Chain(&err), "the lease could not be renewed without reading it first; reading it and trying again")
+                    tracing::debug!(error = %Chain(&err), "renewing the lease without reading it first failed; reading the lease and trying again")
                 }
             }
         }

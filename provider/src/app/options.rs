@@ -163,7 +163,10 @@ impl Deps {
         Self {
             kube,
             connect: Arc::new(|vcenter| {
-                Err(format!("no transport to vCenter {}", vcenter.endpoint.name))
+                Err(format!(
+                    "the caller of the library passed no transport to vCenter {}",
+                    vcenter.endpoint.name
+                ))
             }),
             supervisor: None,
             secret_files: None,

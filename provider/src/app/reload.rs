@@ -35,7 +35,7 @@ pub async fn configuration_changed(
                 n_unread = n_unread.saturating_add(1);
                 // Fewer failures mean that the file may just be replaced.
                 if n_unread == MAX_UNREAD {
-                    tracing::error!(error = %what, "a watched file is no longer readable; running on with its last content");
+                    tracing::error!(error = %what, "cannot read a watched file any more; the provider keeps running with the last content");
                 }
                 continue;
             }
@@ -51,7 +51,7 @@ pub async fn configuration_changed(
         match check(&text) {
             Ok(()) => return,
             Err(what) => {
-                tracing::error!(error = %what, "the changed configuration is invalid; keeping the old one");
+                tracing::error!(error = %what, "the changed configuration is invalid; keeping the old configuration");
                 refused = Some(text);
             }
         }

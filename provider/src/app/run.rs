@@ -34,14 +34,17 @@ pub enum RunError {
         what: String,
     },
     /// The options select Supervisor mode, but [`Deps::supervisor`] is `None`.
-    #[error("Supervisor mode needs a client for the Supervisor, and the caller passed none")]
+    #[error(
+        "Supervisor mode needs a client for the Supervisor, but the caller of the library passed \
+         none"
+    )]
     NoSupervisor,
     /// This replica has lost the lease. Another replica may lead, so this one must not write any
     /// more.
-    #[error("the lease was lost; another replica may lead now")]
+    #[error("this replica lost the lease and stops; another replica may lead now")]
     LeadershipLost,
     /// A task panicked, which is a bug of the provider. The work of the task may be left undone.
-    #[error("a task panicked, which is a bug of the provider")]
+    #[error("a task of the provider panicked; report this bug with the log")]
     Panicked,
 }
 
@@ -70,19 +73,23 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
 
     let mut candidate = options.leader_election.as_ref().map(|it| candidate(it, &deps));
     if let Some(candidate) = &mut candidate {
-        tracing::info!(identity = %deps.identity, "waiting for the lease");
+        tracing::info!(identity = %deps.identity, "waiting for the lease; the controllers start when this replica holds it");
         if deps.stop.run_until_cancelled(candidate.acquire()).await.is_none() {
             return Ok(());
         }
-        tracing::info!(identity = %deps.identity, "leading");
+        tracing::info!(identity = %deps.identity, "leading now; starting the controllers");
     }
     deps.telemetry.set_leader(true);
     deps.telemetry.set_settled();
     let mut running = ActiveRun::start(backend, candidate, crash, &options, &deps, active);
     let outcome = running.until_end(&deps.stop).await;
     match &outcome {
-        Ok(()) => tracing::info!("stopping"),
-        Err(err) => tracing::error!(error = %err, "the run failed; stopping"),
+        Ok(()) => {
+            tracing::info!("stopping the controllers, then releasing the lease and logging out")
+        }
+        Err(err) => {
+            tracing::error!(error = %err, "the provider cannot go on; stopping all its tasks")
+        }
     }
     deps.telemetry.set_leader(false);
     running.stop(&outcome, active).await;
@@ -168,9 +175,7 @@ impl ActiveRun {
     /// Stops the tasks in the order that [`run`] promises for this outcome.
     async fn stop(mut self, outcome: &Result<(), RunError>, active: Active) {
         if outcome.is_ok() && !self.controllers.stop(GRACE).await {
-            tracing::warn!(
-                "controllers did not stop within the grace period; dropping their tasks"
-            );
+            tracing::warn!("the controllers did not stop in time; dropping their tasks");
         }
         // The permission to write ends before the provider releases the Lease, so that a controller
         // that has not stopped does not write beside the next leader.

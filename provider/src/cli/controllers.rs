@@ -31,9 +31,10 @@ pub(super) fn select(list: &str) -> Result<ControllerSelection, InputError> {
         let Some((canonical, _, exists)) =
             KNOWN.iter().find(|(canonical, alias, _)| name == *canonical || name == *alias)
         else {
-            let names: Vec<&str> = KNOWN.iter().map(|(_, alias, _)| *alias).collect();
+            let names: Vec<&str> =
+                KNOWN.iter().filter(|it| it.2).map(|(_, alias, _)| *alias).collect();
             let names = names.join(", ");
-            let err = InputError::invalid(name, "is not a controller");
+            let err = InputError::invalid(name, "is not the name of a controller");
             let condition = format!("expected *, NAME or -NAME, with NAME one of {names}");
             return Err(err.condition(condition));
         };

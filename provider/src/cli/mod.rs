@@ -126,7 +126,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     }
     let path = |name| Some(flags.text(name)).filter(|t| !t.is_empty());
     let mut notes = notes(flags)?;
-    let secure_port = flags.parsed("secure-port", "is not a port number")?;
+    let secure_port = flags.parsed("secure-port", "is not a port number; write 0 to 65535")?;
     let serving = serving::read(flags, &mut notes)?;
     if secure_port == 0 {
         notes.extend(serving::notes_without_port(flags));
@@ -154,7 +154,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         cloud_config: cloud_config.into(),
         kubeconfig: path("kubeconfig").map(PathBuf::from),
         master: path("master"),
-        bind_address: flags.parsed("bind-address", "is not an IP address")?,
+        bind_address: flags
+            .parsed("bind-address", "is not an IP address: expected one such as 0.0.0.0 or ::")?,
         secure_port,
         serving,
         unknown_keys: if flags.flag("strict-config")? {
@@ -204,10 +205,13 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
         controllers::select(&flags.all("controllers").join(",")).map_err(in_flag("controllers"))?;
     let period = |name: &'static str| flags.duration(name);
     let positive = |name: &'static str| match period(name)? {
-        period if period.is_zero() => Err(fail(name, "must be more than zero")),
+        period if period.is_zero() => {
+            Err(fail(name, "must be more than zero: expected a time such as 5s"))
+        }
         period => Ok(period),
     };
-    let workers: usize = flags.parsed("concurrent-node-syncs", "is not a number of workers")?;
+    let workers: usize =
+        flags.parsed("concurrent-node-syncs", "is not a number of workers: expected 1 or more")?;
     if workers == 0 {
         let err = InputError::new("must be at least 1").condition("with 0 no node is initialized");
         return Err(err.in_flag("concurrent-node-syncs").into());
@@ -235,16 +239,28 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
 /// Parses `--kube-api-qps` and `--kube-api-burst`. As in client-go, a positive rate needs a
 /// positive burst.
 fn pace(flags: Flags<'_>) -> Result<(f64, u32), ArgumentsError> {
-    let qps: f64 = flags.parsed("kube-api-qps", "is not a number of requests per second")?;
+    let qps: f64 = flags.parsed(
+        "kube-api-qps",
+        "is not a number of requests per second: expected one such as 20 or 0.5",
+    )?;
     if !qps.is_finite() {
-        return Err(fail("kube-api-qps", format!("{qps} is not a number of requests per second")));
+        return Err(fail(
+            "kube-api-qps",
+            format!("{qps} is not a number of requests per second: expected one such as 20 or 0.5"),
+        ));
     }
     // A negative rate means no limit, and then the burst does not matter; it may be negative,
     // because it is signed in Go.
     let burst = if qps < 0.0 {
-        flags.parsed::<i32>("kube-api-burst", "is not a number of requests")?.max(0).unsigned_abs()
+        flags
+            .parsed::<i32>(
+                "kube-api-burst",
+                "is not a number of requests: expected one such as 30",
+            )?
+            .max(0)
+            .unsigned_abs()
     } else {
-        flags.parsed("kube-api-burst", "is not a number of requests")?
+        flags.parsed("kube-api-burst", "is not a number of requests: expected one such as 30")?
     };
     if qps > 0.0 && burst == 0 {
         let what = "must be more than 0, because --kube-api-qps is";
@@ -258,7 +274,10 @@ fn leader_election(
     period: &dyn Fn(&'static str) -> Result<Duration, ArgumentsError>,
 ) -> Result<LeaderElection, ArgumentsError> {
     if flags.text("leader-elect-resource-lock") != "leases" {
-        return Err(fail("leader-elect-resource-lock", "only the value leases is supported"));
+        return Err(fail(
+            "leader-elect-resource-lock",
+            "expected leases, the only supported value",
+        ));
     }
     let election = LeaderElection {
         namespace: flags.text("leader-elect-resource-namespace"),
@@ -282,7 +301,10 @@ fn node_labels(text: &str) -> Result<BTreeMap<String, String>, ArgumentsError> {
     let mut labels = BTreeMap::new();
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once('=') else {
-            let err = InputError::invalid(pair, "is not of the form KEY=VALUE");
+            let err = InputError::invalid(
+                pair,
+                "is not of the form KEY=VALUE: expected one such as role=worker",
+            );
             return Err(err.in_flag("node-labels").into());
         };
         if !valid_label(key) {
@@ -319,10 +341,11 @@ fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
             continue;
         }
         if let Fate::Refused(_, remedy) = fate {
-            let err = InputError::new("has no effect in this provider and is about security");
+            let err =
+                InputError::new("does nothing in this provider, although it is about security");
             return Err(err.remedy(*remedy).in_flag(name).into());
         }
-        notes.push(format!("--{name} has no effect in this provider"));
+        notes.push(format!("--{name} has no effect in this provider; remove it"));
     }
     Ok(notes)
 }

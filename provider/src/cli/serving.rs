@@ -109,7 +109,11 @@ const OF_ENDPOINT: [&str; 12] = [
 /// Returns notes, for `--secure-port=0`, about the given flags of the endpoint.
 pub(super) fn notes_without_port(flags: Flags<'_>) -> impl Iterator<Item = String> {
     let given = OF_ENDPOINT.into_iter().filter(move |name| flags.is_given(name));
-    given.map(|name| format!("--{name} has no effect with --secure-port=0: no port is served"))
+    given.map(|name| {
+        format!(
+            "--{name} has no effect with --secure-port=0, which switches the HTTPS endpoint off"
+        )
+    })
 }
 
 /// Parses the flags of the endpoint.
@@ -122,11 +126,11 @@ pub(super) fn read(
         (None, None) => None,
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (Some(_), None) => {
-            let err = InputError::new("needs --tls-private-key-file").remedy("give both");
+            let err = InputError::new("needs --tls-private-key-file too").remedy("give both");
             return Err(err.in_flag("tls-cert-file").into());
         }
         (None, Some(_)) => {
-            let err = InputError::new("needs --tls-cert-file").remedy("give both");
+            let err = InputError::new("needs --tls-cert-file too").remedy("give both");
             return Err(err.in_flag("tls-private-key-file").into());
         }
     };
@@ -149,8 +153,9 @@ fn tls(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<ServingTls, Argument
         "" | "VersionTLS12" => false,
         "VersionTLS13" => true,
         "VersionTLS10" | "VersionTLS11" => {
-            notes
-                .push(format!("--tls-min-version={version}: TLS 1.2 is the oldest served version"));
+            notes.push(format!(
+                "--tls-min-version={version}: the HTTPS endpoint serves TLS 1.2 and newer only"
+            ));
             false
         }
         other => {
@@ -188,7 +193,9 @@ fn suites(names: &[String], notes: &mut Vec<String>) -> Result<Suites, Arguments
         } else if SUITES_13.contains(&name.as_str()) {
             has_13 = true;
         } else if NOT_SERVED.contains(&name.as_str()) {
-            notes.push(format!("--{flag}: {name} is never served"));
+            notes.push(format!(
+                "--{flag}: {name} is ignored, because the HTTPS endpoint never serves it"
+            ));
         } else {
             let err = InputError::unknown("unknown suite", name);
             return Err(err.remedy("write the names that Go uses").in_flag(flag).into());
@@ -196,7 +203,7 @@ fn suites(names: &[String], notes: &mut Vec<String>) -> Result<Suites, Arguments
     }
     if suites.is_empty() && !has_13 {
         let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
-        let err = InputError::new("none of these suites is served");
+        let err = InputError::new("the HTTPS endpoint serves none of these suites");
         return Err(err.remedy(format!("name one of {}", names.join(", "))).in_flag(flag).into());
     }
     Ok((Some(suites), has_13))
@@ -220,7 +227,9 @@ fn groups(
             }
             Some((_, group)) => groups.push(*group),
             None if number.is_some_and(|number| GROUPS_NOT_SERVED.contains(&number)) => {
-                notes.push(format!("--{flag}: {text} is never served"));
+                notes.push(format!(
+                    "--{flag}: {text} is ignored, because the HTTPS endpoint never serves it"
+                ));
             }
             None => {
                 let err = InputError::unknown("unknown group", text);
@@ -230,7 +239,7 @@ fn groups(
         }
     }
     if groups.is_empty() {
-        let err = InputError::new("none of these groups is served");
+        let err = InputError::new("the HTTPS endpoint serves none of these groups");
         let err = err.remedy("name 23 (P-256), 24 (P-384) or 29 (X25519)");
         return Err(err.in_flag(flag).into());
     }

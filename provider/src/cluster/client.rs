@@ -60,7 +60,7 @@ pub(crate) enum ClusterError {
     #[error("{method} {path} was not answered within {deadline:?}")]
     TimedOut { method: Method, path: String, deadline: Duration },
     /// The client did not send the write, because this process does not hold the leader lease.
-    #[error("{method} {path} was not sent: the lease is not held")]
+    #[error("{method} {path} was not sent: this process does not hold the leader lease")]
     NotLeading { method: Method, path: String },
     /// The answer is not JSON, is larger than 256 MiB or lacks what the request asked for; or the
     /// request path is invalid.

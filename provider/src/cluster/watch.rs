@@ -89,7 +89,8 @@ pub(crate) async fn watch_nodes(
                     // After the second expiry in a row the provider waits before it lists: a server
                     // that rejects every version must not get one list after the other.
                     Ok(End::Expired) if was_expired => Ok(Some(
-                        "the node watch expired twice in a row; pausing before the next list",
+                        "the resource version of the node watch expired twice in a row; \
+                             pausing before the next list",
                     )),
                     Ok(End::AtOnce { has_told }) => {
                         if has_told {
@@ -147,7 +148,7 @@ async fn list(
             break text("resourceVersion").to_owned();
         }
         if token.as_ref() == Some(&next) {
-            return Err(malformed("the continue token leads to the same page again".to_owned()));
+            return Err(malformed("the continue token returned the same page again".to_owned()));
         }
         token = Some(next);
     };
@@ -220,7 +221,9 @@ async fn watch(
             // The connection is dead, or the cluster was restored from a backup: a server sends no
             // events to a watch whose version it has not reached yet.
             WatchItem::Nothing => {
-                tracing::info!("the node watch is silent; listing nodes again");
+                tracing::info!(
+                    "the watch of Nodes sent nothing for a long time; listing Nodes again"
+                );
                 return Ok(End::Expired);
             }
         };
@@ -244,7 +247,7 @@ async fn watch(
         }
         if let Some(seen) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
             if is_earlier(seen, version) {
-                tracing::warn!(from = %version, to = %seen, "versions of the node watch run backwards; listing nodes again");
+                tracing::warn!(from = %version, to = %seen, "the node watch returned an older resource version than before; listing nodes again");
                 return Ok(End::Expired);
             }
             seen.clone_into(version);

@@ -26,13 +26,14 @@ struct PartialCredential {
 pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, CredentialError> {
     let fail = |what: String| CredentialError(what);
     if data.is_empty() {
-        return Err(fail("it is empty: username and password are missing".to_owned()));
+        return Err(fail("no keys: expected username and password".to_owned()));
     }
     let mut by_server: BTreeMap<String, PartialCredential> = BTreeMap::new();
     let mut by_id: BTreeMap<String, (Option<String>, PartialCredential)> = BTreeMap::new();
     for (key, value) in data {
-        let text = String::from_utf8(value.clone())
-            .map_err(|_| fail(format!("the value of key {key:?} is not UTF-8")))?;
+        let text = String::from_utf8(value.clone()).map_err(|_| {
+            fail(format!("the value of key {key:?} is not UTF-8 text; encode it as UTF-8"))
+        })?;
         // A single newline at the end comes from an editor, not from the password.
         let trimmed = text.strip_suffix('\n').unwrap_or(&text).to_owned();
         if let Some(id) = key.strip_prefix("server_").filter(|id| !id.is_empty()) {
@@ -47,7 +48,7 @@ pub fn parse_secret(data: &SecretData, server: &str) -> Result<Credential, Crede
             by_server.entry(server.to_owned()).or_default().password = Some(trimmed);
         } else if key.contains(".vc-session-manager-") {
             return Err(fail(format!(
-                "key {key:?}: shared sessions are not supported; remove the key"
+                "key {key:?}: this provider does not support shared sessions; remove the key"
             )));
         } else {
             return Err(fail(format!(
@@ -122,7 +123,7 @@ mod tests {
                 &[("username_a", "hunter2"), ("password_a", "hunter2")],
                 "key server_a is missing; add it",
             ),
-            ("empty", &[], "it is empty: username and password are missing"),
+            ("empty", &[], "no keys: expected username and password"),
         ] {
             let err = parse_secret(&data(items), "vc").unwrap_err();
             assert_eq!(err.0, want, "{name}");

@@ -14,12 +14,12 @@ pub(super) fn host(text: &str) -> Result<String, InputError> {
     // part of the value.
     if text.contains('@') {
         let remedy = "write the host alone, and the login under the keys user and password";
-        return Err(InputError::new("has a user name in it").remedy(remedy));
+        return Err(InputError::new("contains a user name").remedy(remedy));
     }
     let invalid =
         |predicate, remedy: &'static str| Err(InputError::invalid(text, predicate).remedy(remedy));
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        let what = "has a blank, a line break or a control character in it";
+        let what = "contains a blank, a line break or a control character";
         return invalid(what, "remove it");
     }
     if !text.is_ascii() {
@@ -36,7 +36,7 @@ pub(super) fn host(text: &str) -> Result<String, InputError> {
         return Ok(text.to_owned());
     }
     if text.contains('%') {
-        return invalid("has an IPv6 zone in it", "write the address without %ZONE");
+        return invalid("contains an IPv6 zone", "write the address without %ZONE");
     }
     match text.split_once(':') {
         Some((_, rest)) if rest.contains(':') => {
@@ -62,7 +62,7 @@ fn bracketed(text: &str, rest: &str) -> Result<String, InputError> {
 }
 
 fn port_apart(text: &str, host: &str, port: &str) -> InputError {
-    let err = InputError::invalid(text, "has a port in it");
+    let err = InputError::invalid(text, "contains a port");
     err.remedy(format!("write {host:?} here, and {port:?} under the key port"))
 }
 
@@ -106,12 +106,12 @@ mod tests {
             ("[fd00::2]", Ok("fd00::2")),
             ("https://vc", Err("is a URL")),
             ("vc/sdk", Err("is a URL")),
-            ("https://u:hunter2@vc", Err("has a user name in it")),
-            ("u@vc", Err("has a user name in it")),
-            ("vc:8443", Err("has a port in it; write \"vc\" here, and \"8443\"")),
-            ("[fd00::2]:8443", Err("has a port in it; write \"fd00::2\" here")),
-            ("10.0.0.1:443", Err("has a port in it")),
-            ("vc:", Err("has a port in it")),
+            ("https://u:hunter2@vc", Err("contains a user name")),
+            ("u@vc", Err("contains a user name")),
+            ("vc:8443", Err("contains a port; write \"vc\" here, and \"8443\"")),
+            ("[fd00::2]:8443", Err("contains a port; write \"fd00::2\" here")),
+            ("10.0.0.1:443", Err("contains a port")),
+            ("vc:", Err("contains a port")),
             (" vc", Err("has a blank")),
             ("v c", Err("has a blank")),
             ("vc\n", Err("has a blank")),
@@ -119,7 +119,7 @@ mod tests {
             ("vc\u{a0}", Err("has a blank")),
             ("vç", Err("is not ASCII")),
             ("vc\u{200b}", Err("is not ASCII")),
-            ("fd00::2%eth0", Err("has an IPv6 zone in it")),
+            ("fd00::2%eth0", Err("contains an IPv6 zone")),
             ("fd00:::2", Err("is not an IPv6 address")),
             ("[fd00::2", Err("is not an IPv6 address in brackets")),
             ("[10.0.0.1]", Err("is not an IPv6 address in brackets")),

@@ -85,7 +85,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, InputError> {
         let is_name = !name.is_empty()
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         if !is_name {
-            let err = InputError::new("neither `key = value` nor `[section]`");
+            let err = InputError::new("the line is neither `key = value` nor `[section]`");
             return Err(in_line(err.remedy("write one of them")));
         }
         let mut value = match rest {
@@ -105,7 +105,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, InputError> {
             value = Some(read_value(&text).map_err(in_line)?);
         }
         let Some(header) = &header else {
-            let err = InputError::new("a key before the first section");
+            let err = InputError::new("a key stands before the first section");
             return Err(in_line(err.remedy("begin with [Global] or [VirtualCenter \"ADDRESS\"]")));
         };
         raw.warnings.extend(seen.key(header, name, index + 1));
@@ -125,7 +125,7 @@ const SECTIONS: [(&str, Section); 4] = [
 /// Parses the header of a section after its `[`.
 fn read_header(inner: &str) -> Result<Header, InputError> {
     let unclosed = || {
-        let err = InputError::new("a section without `]`");
+        let err = InputError::new("the section header has no closing `]`");
         err.remedy("write [SECTION] or [SECTION \"NAME\"]")
     };
     let name_end = inner.find([']', '"', ' ', '\t']).ok_or_else(unclosed)?;
@@ -134,7 +134,8 @@ fn read_header(inner: &str) -> Result<Header, InputError> {
     let (subsection, rest) = match rest.strip_prefix('"') {
         Some(quoted) => {
             let end = quoted.find('"').ok_or_else(|| {
-                InputError::new("a quote that is not closed").remedy("close it before `]`")
+                InputError::new("a quotation mark is not closed")
+                    .remedy("add the closing mark before `]`")
             })?;
             (Some(quoted[..end].to_owned()), quoted[end + 1..].trim_start())
         }
@@ -142,8 +143,8 @@ fn read_header(inner: &str) -> Result<Header, InputError> {
     };
     let tail = rest.strip_prefix(']').ok_or_else(unclosed)?.trim();
     if !(tail.is_empty() || tail.starts_with('#') || tail.starts_with(';')) {
-        let err = InputError::new("text after the section header");
-        return Err(err.remedy("write it in a line of its own"));
+        let err = InputError::new("text follows the section header in the same line");
+        return Err(err.remedy("move the text to the next line"));
     }
     let text = match &subsection {
         Some(sub) => format!("[{name} \"{sub}\"]"),
@@ -172,7 +173,7 @@ fn take_section(file: &str, header: &Header, raw: &mut Raw) -> Result<(), InputE
 /// Returns the error for a section that upstream reads and this provider does not; `path` names the
 /// section.
 pub(super) fn not_yet(file: &str, path: &str) -> InputError {
-    InputError::new("load balancers and routes through NSX-T are not supported yet")
+    InputError::new("this provider does not support load balancers and routes through NSX-T yet")
         .remedy("remove this section, or use another provider for them")
         .at_key(path)
         .in_source(file)
@@ -201,8 +202,8 @@ fn take(header: &Header, name: &str, value: String, raw: &mut Raw) {
 }
 
 fn unknown_escape() -> InputError {
-    let err = InputError::new("unknown escape after a backslash inside quotes");
-    err.remedy("write two backslashes for one")
+    let err = InputError::new("unknown escape after a backslash inside quotation marks");
+    err.remedy("write two backslashes to get one")
 }
 
 /// Parses the text after `=`: resolves quotes and the escapes in them, and removes the comment and
@@ -239,8 +240,8 @@ fn read_value(text: &str) -> Result<String, InputError> {
         }
     }
     if is_quoted {
-        let err = InputError::new("a quote that is not closed");
-        return Err(err.remedy("close it in the same line"));
+        let err = InputError::new("a quotation mark is not closed");
+        return Err(err.remedy("add the closing mark in the same line"));
     }
     let trimmed = out.trim_end().len().max(kept);
     out.truncate(trimmed);
@@ -262,7 +263,11 @@ mod tests {
             ("spaces inside quotes stay", "\" a \"", Ok(" a ")),
             ("part quoted", "a\"; b\"c", Ok("a; bc")),
             ("empty", "", Ok("")),
-            ("open quote", "\"a", Err("a quote that is not closed; close it in the same line")),
+            (
+                "open quote",
+                "\"a",
+                Err("a quotation mark is not closed; add the closing mark in the same line"),
+            ),
         ] {
             let got = read_value(text).map_err(|err| err.to_string());
             assert_eq!(got.as_deref().map_err(String::as_str), want, "{name}");

@@ -232,7 +232,7 @@ fn an_error_about_an_invalid_server_names_its_key() {
         ),
         (
             "[VirtualCenter \"u:hunter2@vc\"]\nuser = u\npassword = p",
-            "vsphere.conf: VirtualCenter: has a user name in it",
+            "vsphere.conf: VirtualCenter: contains a user name",
         ),
     ] {
         let said = parse(text).unwrap_err().to_string();

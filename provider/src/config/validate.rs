@@ -224,7 +224,7 @@ fn vcenter(
         _ => None,
     };
     if inline.as_ref().is_some_and(|credential| credential.username.contains("-----BEGIN")) {
-        let err = InputError::new("certificate logins are not supported yet");
+        let err = InputError::new("this provider does not support logins with a certificate yet");
         let err = err.remedy("use a user name and a password");
         return Err(own.fail(&format!("{place}user"), err));
     }

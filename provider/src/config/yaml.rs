@@ -27,8 +27,8 @@ fn mapping(file: &str, text: &str) -> Result<Map<String, Json>, InputError> {
         // which may contain a password.
         let text = err.to_string();
         let first = text.lines().next().unwrap_or_default();
-        let err = InputError::new(format!("not valid YAML: {first}"));
-        err.remedy("check the syntax there").in_source(file)
+        let err = InputError::new(format!("the file is not valid YAML: {first}"));
+        err.remedy("correct the syntax at this position").in_source(file)
     })?;
     let Json::Object(document) = document else {
         let err = InputError::new("expected a YAML mapping");

@@ -56,7 +56,7 @@ pub type TagNames = BTreeMap<MoRef, BTreeMap<String, Vec<String>>>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneError {
     /// The machine has no host yet.
-    #[error("the machine has no host")]
+    #[error("vCenter reports no host for the machine, so the zone is not known yet")]
     NoHost,
     /// The login cannot see this object above the machine, or the provider has not read it.
     #[error(
@@ -65,7 +65,7 @@ pub enum ZoneError {
     NotVisible(MoRef),
     /// The nearest object that carries tags of a category carries several of them, so a choice
     /// would be a guess.
-    #[error("{object} carries several tags of category {category}: {tags}")]
+    #[error("{object} carries several tags of category {category}: {tags}; detach all but one")]
     Ambiguous {
         /// The object with the tags.
         object: MoRef,
@@ -287,7 +287,8 @@ mod tests {
             (
                 "two of one category",
                 &[("cluster", "z", "b"), ("cluster", "z", "a"), ("dc", "r", "eu")],
-                "ManagedEntity:cluster carries several tags of category z: a, b",
+                "ManagedEntity:cluster carries several tags of category z: a, b; detach all but \
+                 one",
             ),
             (
                 "two farther away do not matter",

@@ -29,7 +29,7 @@ pub enum Lookup<T> {
 pub enum Unknown {
     /// The lookup still runs; `Instances::changed` will return the node's name when the answer is
     /// available.
-    #[error("the lookup still runs")]
+    #[error("the lookup of the machine still runs")]
     Pending,
     /// The node's provider ID belongs to another provider, has no valid UUID, or is missing where
     /// the lookup needs it.
@@ -37,11 +37,11 @@ pub enum Unknown {
     NotOurs(String),
     /// All servers that could own the machine answered, and none shows it; that alone proves
     /// nothing.
-    #[error("no server shows a machine for this node")]
+    #[error("no vCenter or Supervisor shows a machine for this node")]
     NotSeen,
     /// Several machines have this identity, the machine belongs to another node or has another UUID
     /// than the node, or an object has several tags of one category.
-    #[error("ambiguous: {0}")]
+    #[error("the answer is ambiguous: {0}")]
     Ambiguous(String),
     /// A vCenter or Supervisor that could own the machine did not answer completely, or its answers
     /// cannot be trusted now.

@@ -32,7 +32,7 @@ pub struct MachineReference {
 
 /// Error for a text that is not a [`MachineReference`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not of the form <instance UUID>/<managed object id>")]
+#[error("the reference is not of the form <vCenter instance UUID>/<managed object id>")]
 pub struct ParseReferenceError;
 
 impl FromStr for MachineReference {

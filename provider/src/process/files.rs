@@ -92,7 +92,7 @@ pub(super) fn read_secrets(directory: &Path) -> io::Result<SecretData> {
                 data.insert(name.to_owned(), content);
             }
             Err(err) => {
-                tracing::warn!(file = %path.display(), error = %err, "reading a secret file failed; ignoring it");
+                tracing::warn!(file = %path.display(), error = %err, "reading a file of the secrets directory failed; ignoring this file");
             }
         }
     }

@@ -19,7 +19,9 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, InputE
         (None, Some(master)) => make_client(kube::Config::new(master), "--master"),
         (None, None) => {
             let config = kube::Config::incluster().map_err(|err| {
-                let err = InputError::new(format!("no in-cluster configuration: {err}"));
+                let err = InputError::new(format!(
+                    "cannot find the configuration of a cluster around this process: {err}"
+                ));
                 err.remedy("give a kubeconfig: --kubeconfig FILE")
             })?;
             make_client(config, "the configuration of this cluster")
@@ -47,14 +49,14 @@ pub(super) fn in_cluster_client() -> Option<kube::Client> {
     let origin = "the configuration of this cluster";
     let made = match kube::Config::incluster() {
         Err(InClusterError::ReadEnvironmentVariable(_)) => return None,
-        Err(err) => Err(InputError::new(format!("{origin} cannot be used: {err}"))),
+        Err(err) => Err(InputError::new(format!("the provider cannot use {origin}: {err}"))),
         Ok(config) => make_client(config, origin),
     };
     // As in upstream, the endpoint starts without this client, and then serves only paths that need
     // no review.
     let warn = |what: &InputError| {
         tracing::warn!(
-            "no reviews of callers of the HTTPS endpoint: {what}; starting without them"
+            "cannot review callers of the HTTPS endpoint: {what}; starting without reviews"
         );
     };
     made.inspect_err(warn).ok()
@@ -66,8 +68,8 @@ fn make_client(mut config: kube::Config, origin: &str) -> Result<kube::Client, I
     config.default_retry = false;
     config.read_timeout = None;
     kube::Client::try_from(config).map_err(|err| {
-        let err = InputError::new(format!("cannot make a client from it: {err}"));
-        err.remedy("correct it").in_source(origin)
+        let err = InputError::new(format!("cannot make a client from this configuration: {err}"));
+        err.remedy("correct the configuration").in_source(origin)
     })
 }
 

@@ -109,7 +109,9 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedCo
         if vcenter.families.len() > 1 && !dual_stack {
             let what =
                 "more than one IP family needs the environment variable ENABLE_ALPHA_DUAL_STACK";
-            return Err(in_section(InputError::new(what).remedy("set it, or name one family")));
+            return Err(in_section(
+                InputError::new(what).remedy("set the variable, or name one family"),
+            ));
         }
         check_secrets(vcenter).map_err(in_section)?;
         let trust = trust(vcenter, &mut system).map_err(in_section)?;

@@ -26,7 +26,7 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
         .worker_threads(1)
         .enable_all()
         .build()
-        .context("cannot start the runtime")
+        .context("cannot start the threads of the provider; end other programs")
 }
 
 /// Runs the provider until a signal arrives, the configuration changes or the run fails.
@@ -49,7 +49,9 @@ async fn serve(arguments: Arguments, prepared: Preparation) -> anyhow::Result<()
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
             let found = transports.get(&vcenter.endpoint.name).cloned();
-            found.ok_or_else(|| "the process made no transport for it".to_owned())
+            found.ok_or_else(|| {
+                "no transport was made for this vCenter, which is a bug of the provider".to_owned()
+            })
         }),
         supervisor,
         secret_files: Some(Arc::new(|path: &Path| {
@@ -65,7 +67,9 @@ async fn serve(arguments: Arguments, prepared: Preparation) -> anyhow::Result<()
         Some(endpoint) => {
             let address = SocketAddr::new(arguments.bind_address, arguments.secure_port);
             let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
-                format!("cannot listen on {address} (--bind-address, --secure-port)")
+                format!(
+                    "cannot listen on {address}; choose another --bind-address or --secure-port"
+                )
             })?;
             Some((endpoint, listener))
         }
@@ -127,10 +131,10 @@ async fn run_until_stopped(
                 return Ok(());
             }
             request = signals.next() => {
-                anyhow::ensure!(request == SignalAction::Stop, "stopped at once by a second signal");
+                anyhow::ensure!(request == SignalAction::Stop, "ended at once by a second signal");
             }
             () = &mut changed, if !is_outdated && !stop.is_cancelled() => {
-                tracing::info!(file = %name, "the configuration has changed; stopping");
+                tracing::info!(file = %name, "the configuration has changed; stopping, so that a restart uses it");
                 is_outdated = true;
                 stop.cancel();
                 continue;

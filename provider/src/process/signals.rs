@@ -36,12 +36,14 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self {
-            terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
+            terminate: signal(SignalKind::terminate())
+                .context("cannot receive the signal SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt())
+                .context("cannot receive the signal SIGINT")?,
             hangup: if is_hangup_ignored() {
                 None
             } else {
-                Some(signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?)
+                Some(signal(SignalKind::hangup()).context("cannot receive the signal SIGHUP")?)
             },
             moment: Moment::default(),
         })

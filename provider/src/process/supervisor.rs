@@ -30,7 +30,7 @@ pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, In
         namespace = %namespace,
         owner = %format!("{}/{}", owner.kind, owner.name),
         version = %arguments.settings.version,
-        "running in Supervisor mode"
+        "running in Supervisor mode; connecting to the Supervisor"
     );
     let mut config = ::kube::Config::new(server);
     config.root_cert = Some(roots);
@@ -39,8 +39,8 @@ pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, In
     config.default_retry = false;
     config.read_timeout = None;
     let client = ::kube::Client::try_from(config).map_err(|err| {
-        let err = InputError::new(format!("cannot make a client of the Supervisor: {err}"));
-        err.remedy("check its ca.crt")
+        let err = InputError::new(format!("cannot make a client for the Supervisor: {err}"));
+        err.remedy("check ca.crt in the directory of --supervisor-credentials-dir")
     })?;
     let token = arguments.paths.token();
     let tokens = TokenSource::new(Arc::new(move || {

@@ -39,7 +39,7 @@ impl OwnerReference {
             serde_json::from_slice(bytes).map_err(|err| ParseOwnerError(err.to_string()))?;
         // Serde would read an array as the fields in order; Go does not.
         if !value.is_object() {
-            return Err(ParseOwnerError("it is not an object".to_owned()));
+            return Err(ParseOwnerError("the JSON is not an object".to_owned()));
         }
         Self::deserialize(value).map_err(|err| ParseOwnerError(err.to_string()))
     }

@@ -26,14 +26,17 @@ pub type TokenReader = Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// The file cannot be read.
-    #[error("the token cannot be read: {0}")]
+    #[error("cannot read the token for the Supervisor: {0}")]
     Unreadable(String),
     /// The file is empty or blank.
-    #[error("the token is empty")]
+    #[error("the token for the Supervisor is empty")]
     Empty,
     /// The content, without the blanks at its ends, contains a blank, a control character or a
     /// character outside ASCII.
-    #[error("the token contains a blank, a control character or a non-ASCII character")]
+    #[error(
+        "the token for the Supervisor contains a blank, a control character or a non-ASCII \
+         character"
+    )]
     Malformed,
 }
 
@@ -105,9 +108,10 @@ impl TokenSource {
             (Some(token), _) => Ok(token.clone()),
             (None, Err(err)) => Err(err),
             // The last read was a moment ago and failed.
-            (None, Ok(())) => {
-                Err(TokenError::Unreadable("the last read failed a moment ago".to_owned()))
-            }
+            (None, Ok(())) => Err(TokenError::Unreadable(
+                "an earlier read failed a moment ago; the provider reads the file again soon"
+                    .to_owned(),
+            )),
         }
     }
 
@@ -145,7 +149,7 @@ impl TokenSource {
             }
             Err(err) => {
                 if state.token.is_some() {
-                    tracing::warn!(error = %err, "reading the token for the Supervisor failed; keeping the last one");
+                    tracing::warn!(error = %err, "reading the token for the Supervisor failed; keeping the last token");
                 }
                 Err(err)
             }

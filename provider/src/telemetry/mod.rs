@@ -345,10 +345,11 @@ impl Telemetry {
     pub fn readiness(&self) -> Vec<(String, Result<(), String>)> {
         let mut checks = self.checks();
         let settled = self.settled.load(Ordering::Relaxed);
-        let leadership = if settled { Ok(()) } else { Err("leader not known yet".to_owned()) };
+        let leadership =
+            if settled { Ok(()) } else { Err("the leader is not known yet".to_owned()) };
         checks.push(("leadership".to_owned(), leadership));
         checks.extend(self.vcenters().into_iter().map(|(name, is_current)| {
-            let why = "a call failed, or the machines are not up to date; see the log";
+            let why = "a vCenter call failed, or the machines are not up to date; see the log";
             let outcome = if is_current { Ok(()) } else { Err(why.to_owned()) };
             (format!("vcenter-{name}"), outcome)
         }));

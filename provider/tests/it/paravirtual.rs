@@ -195,11 +195,11 @@ fn an_invalid_mounted_file_is_named_before_anything_starts() {
     }
     insta::assert_snapshot!(seen.replace(&at.display().to_string(), "DIR"), @r#"
     provider: DIR/token: cannot be read: No such file or directory (os error 2); mount the Supervisor's credentials there, or name their directory with --supervisor-credentials-dir
-    provider: DIR/token: the token contains a blank, a control character or a non-ASCII character; mount the Supervisor's credentials there, or name their directory with --supervisor-credentials-dir
+    provider: DIR/token: the token for the Supervisor contains a blank, a control character or a non-ASCII character; mount the Supervisor's credentials there, or name their directory with --supervisor-credentials-dir
     provider: DIR/ca.crt: holds no certificate; give a PEM file with the root certificates of the Supervisor
     provider: DIR/namespace: "Dev" is not the name of a namespace; write the name of the Supervisor namespace there, and nothing else
     provider: DIR/namespace: cannot be read: No such file or directory (os error 2); mount the Supervisor's credentials there, or name their directory with --supervisor-credentials-dir
-    provider: DIR/ownerref.json: is not the JSON of one owner reference: it is not an object; mount the owner reference of the cluster there, or name its file with --supervisor-owner-ref
-    provider: DIR/vsphere.conf: not valid YAML: error: line 1 column 10: unclosed bracket '['; check the syntax there
+    provider: DIR/ownerref.json: is not the JSON of one owner reference: the JSON is not an object; mount the owner reference of the cluster there, or name its file with --supervisor-owner-ref
+    provider: DIR/vsphere.conf: the file is not valid YAML: error: line 1 column 10: unclosed bracket '['; correct the syntax at this position
     "#);
 }

@@ -94,11 +94,11 @@ fn a_changed_configuration_ends_the_process_unless_it_is_unusable() {
     ]);
     process.until("waiting for the lease");
     std::fs::write(path("vsphere.conf"), "global: {server: vc.invalid, user: u}\n").unwrap();
-    let refused = process.until("keeping the old one");
+    let refused = process.until("keeping the old configuration");
     assert!(refused.contains("Password is missing"), "{refused}");
     let with_ca = config("hunter2").replace("insecureFlag: true", "caFile: /nowhere/ca.pem");
     std::fs::write(path("vsphere.conf"), with_ca).unwrap();
-    let refused = process.until("keeping the old one");
+    let refused = process.until("keeping the old configuration");
     assert!(refused.contains("/nowhere/ca.pem"), "{refused}");
     // A new file replaces the old one, as in a mounted ConfigMap.
     std::fs::write(path("new"), config("hunter3")).unwrap();
@@ -505,7 +505,7 @@ async fn a_vcenter_is_reached_through_a_proxy_unless_it_is_excepted() {
         assert!(taken[0].starts_with("connect vc.invalid:443 http/1.1\r\n"), "{taken:?}");
         assert!(taken[0].contains("proxy-authorization: basic dtpodw50zxiy"), "{taken:?}");
         lab.cluster.join("node-002", &scenarios::swapped(2));
-        let said = start(".invalid", "no answer").await.unwrap();
+        let said = start(".invalid", "the connection to vCenter failed").await.unwrap();
         assert!(said.contains("vc.invalid"), "{said}");
         assert_eq!(asked.lock().unwrap().len(), 0, "requests to the proxy");
     }
@@ -645,12 +645,12 @@ async fn a_changed_certificate_is_served_without_a_restart() {
     // The provider logs that the new certificate has no matching key, and serves the old one.
     lab.write("tls.crt", &second.cert.pem());
     let (process, said) = tokio::task::spawn_blocking(move || {
-        let said = process.until("going on with the old certificate");
+        let said = process.until("serving the old certificate");
         (process, said)
     })
     .await
     .unwrap();
-    assert!(said.contains("not the key of the certificate"), "{said}");
+    assert!(said.contains("does not belong to the certificate"), "{said}");
     let (status, shown) = endpoint.get("/healthz", "").await.unwrap();
     assert_eq!((status, shown.as_slice()), (200, &**first.cert.der()));
     write(&second);
@@ -701,7 +701,7 @@ async fn unusable_endpoint_flags_stop_the_provider_at_start() {
     for (flags, wanted) in [
         (
             vec!["--client-ca-file=x".to_owned()],
-            "--client-ca-file: has no effect in this provider and is about security; ",
+            "--client-ca-file: does nothing in this provider, although it is about security; ",
         ),
         (
             vec!["--authorization-kubeconfig=/nope".to_owned()],
@@ -716,7 +716,7 @@ async fn unusable_endpoint_flags_stop_the_provider_at_start() {
                 format!("--tls-cert-file={nonsense}"),
                 format!("--tls-private-key-file={nonsense}"),
             ],
-            "--tls-cert-file: no certificate in it",
+            "--tls-cert-file: the file has no certificate",
         ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));

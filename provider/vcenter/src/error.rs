@@ -24,7 +24,7 @@ pub enum CallErrorKind {
     #[error("{0}")]
     Fault(Fault),
     /// vAPI answered with an error.
-    #[error("vAPI error {id}, HTTP status {status}")]
+    #[error("vCenter answered with the vAPI error {id} and HTTP status {status}")]
     Rest {
         /// HTTP status.
         status: u16,
@@ -35,7 +35,9 @@ pub enum CallErrorKind {
     },
     /// The answer has an HTTP error status, and the client finds no fault or vAPI error in it: it
     /// probably comes from something in front of vCenter, such as a proxy.
-    #[error("HTTP status {status}")]
+    #[error(
+        "HTTP status {status} without an error of vCenter in the answer; check if a proxy answers"
+    )]
     Http {
         /// HTTP status.
         status: u16,
@@ -43,31 +45,40 @@ pub enum CallErrorKind {
         retry_after: Option<Duration>,
     },
     /// No answer, or only a part: the connection was refused or reset, or TLS failed.
-    #[error("no answer")]
+    #[error("the connection to vCenter failed")]
     Transport(#[source] BoxError),
     /// No complete answer within the deadline.
-    #[error("no complete answer within {0:?}")]
+    #[error("vCenter gave no complete answer within {0:?}")]
     TimedOut(Duration),
     /// The answer violates the protocol or is too large.
-    #[error("malformed answer: {0}")]
+    #[error("vCenter gave a malformed answer: {0}")]
     Malformed(String),
     /// The source returned no credential for the login.
-    #[error("no usable credential")]
+    #[error("cannot get user name and password for the login to vCenter")]
     Credential(#[source] CredentialError),
     /// Not sent: the last login failed or its session ended soon, and it is too early for the next
     /// login. Holds the time until then.
-    #[error("the last login failed, or its session ended soon after it; next login in {0:?}")]
+    #[error(
+        "call not sent, because the last login failed or its session ended soon; next login in \
+         {0:?}"
+    )]
     NotYet(Duration),
     /// Not sent: the server rejected the credential, and another try now could lock the account.
     /// Holds the time until the next try.
-    #[error("the credential was rejected; next attempt with the same one in {0:?}")]
+    #[error(
+        "login not sent, because vCenter rejected this user name and password; correct them, or \
+         wait {0:?} for the next attempt with them"
+    )]
     Locked(Duration),
     /// The endpoint led to another vCenter than at the first login. The answers of the other
     /// vCenter prove nothing about the machines of the first one.
-    #[error("the address now leads to another vCenter, with instance UUID {0}")]
+    #[error(
+        "the address now leads to another vCenter, with instance UUID {0}; the client does not \
+         log in to it"
+    )]
     OtherInstance(String),
     /// Not sent: the client was closed.
-    #[error("the client is closed")]
+    #[error("call not sent, because the client of this vCenter is closed")]
     Closed,
 }
 

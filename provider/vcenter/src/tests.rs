@@ -201,10 +201,14 @@ fn a_missing_privilege_is_named_with_its_object() {
     let privilege = "<privilegeId>System.Read</privilegeId>";
     for (members, told) in [
         (String::new(), "fault NoPermission: Denied."),
-        (privilege.to_owned(), "fault NoPermission: Denied. (System.Read is missing)"),
+        (
+            privilege.to_owned(),
+            "fault NoPermission: Denied. (the login lacks the privilege System.Read)",
+        ),
         (
             format!("{object}{privilege}"),
-            "fault NoPermission: Denied. (System.Read on Folder:group-d1 is missing)",
+            "fault NoPermission: Denied. (the login lacks the privilege System.Read on \
+             Folder:group-d1)",
         ),
     ] {
         assert_eq!(read(&members), told);
@@ -265,19 +269,20 @@ async fn each_failure_has_its_own_message_and_retry_rule() {
         (
             "cut",
             Answer::Raw(200, "<e:Envelope xmlns:e='e'><e:Body>"),
-            "malformed answer: the document ends before its root element does",
+            "vCenter gave a malformed answer: the answer ends before its XML root element does",
             Retry::WithBackoff,
         ),
         (
             "bomb",
             Answer::Raw(200, "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>"),
-            "malformed answer: the answer has a document type declaration, so it is not SOAP; check that address and proxy lead to vCenter",
+            "vCenter gave a malformed answer: the answer has a document type declaration, so it \
+             is not SOAP; check that address and proxy lead to vCenter",
             Retry::WithBackoff,
         ),
         (
             "another answer",
             Answer::Raw(200, "<E><Body><LoginResponse/></Body></E>"),
-            "malformed answer: LoginResponse in answer to FindAllByUuid",
+            "vCenter gave a malformed answer: element LoginResponse in the answer to FindAllByUuid",
             Retry::WithBackoff,
         ),
         ("silence", Answer::Silence, "no complete answer within 30s", Retry::WithBackoff),

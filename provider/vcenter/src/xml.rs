@@ -62,7 +62,7 @@ impl Element {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum XmlError {
     /// The document is not well-formed.
-    #[error("not well-formed XML: {0}")]
+    #[error("the answer is not well-formed XML: {0}")]
     Syntax(String),
     /// The document has a document type declaration, which SOAP forbids.
     #[error(
@@ -70,13 +70,13 @@ pub enum XmlError {
     )]
     DocType,
     /// The document ended inside an element, as a cut connection leaves it.
-    #[error("the document ends before its root element does")]
+    #[error("the answer ends before its XML root element does")]
     Truncated,
     /// The document has more than 128 levels of nesting, deeper than any real answer.
-    #[error("nested deeper than {MAX_DEPTH} elements")]
+    #[error("the XML of the answer is nested deeper than {MAX_DEPTH} elements")]
     TooDeep,
     /// The document has no root element.
-    #[error("no root element")]
+    #[error("the answer has no XML root element")]
     Empty,
 }
 

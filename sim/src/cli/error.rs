@@ -40,7 +40,7 @@ impl CliError {
     pub(super) fn file(flag: &str, path: &Path, error: &std::io::Error) -> Self {
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "check the path",
-            std::io::ErrorKind::PermissionDenied => "check its permissions",
+            std::io::ErrorKind::PermissionDenied => "check the permissions of the file",
             _ => "choose another path",
         };
         Self::input(format!("{flag} {}: {error}", path.display()), remedy)
@@ -73,7 +73,8 @@ impl From<ListenError> for CliError {
                 };
                 let remedy = match source.kind() {
                     std::io::ErrorKind::AddrInUse => {
-                        "stop the process that uses it, choose another port, or 0 to let the system pick one"
+                        "stop the process that uses this address, choose another port, or 0 to \
+                         let the system pick a port"
                     }
                     std::io::ErrorKind::PermissionDenied => {
                         "choose a port from 1024 on, or let sim listen on lower ports"

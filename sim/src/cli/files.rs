@@ -112,7 +112,8 @@ impl Scratch {
                 Err(error) => return Err(error),
             }
         }
-        let problem = "all 100 names `sim-<process id>-<n>` are taken; remove old directories";
+        let problem = "the temporary directory has all 100 names `sim-<process id>-<n>` already; \
+                       remove old ones of them";
         Err(io::Error::new(io::ErrorKind::AlreadyExists, problem))
     }
 

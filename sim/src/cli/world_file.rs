@@ -182,7 +182,7 @@ mod tests {
             (
                 "no kind",
                 "apiVersion: sim.vsphere/v1alpha1\n".to_owned(),
-                "kind: is missing | add it",
+                "kind: is missing | add this key",
             ),
             (
                 "another kind",

@@ -139,7 +139,7 @@ impl ClusterFace {
         };
         if let Some(fault) = &reply.outcome.fault {
             let code = reply.response.status().as_u16();
-            tracing::trace!(operation = %call.operation, code, fault, "request refused");
+            tracing::trace!(operation = %call.operation, code, fault, "the simulated API server refuses a request");
         }
         reply
     }

@@ -97,7 +97,7 @@ pub fn yaml(text: &[u8]) -> Result<Value, DocumentError> {
         return json(text);
     }
     let text = std::str::from_utf8(text).map_err(|error| {
-        DocumentError::document(format!("not text: {error}"), "encode it as UTF-8")
+        DocumentError::document(format!("not UTF-8 text: {error}"), "save the file as UTF-8")
     })?;
     serde_saphyr::from_str(text).map_err(|error| {
         let error = error.to_string();
@@ -147,7 +147,12 @@ fn from_serde(document: &Value, path: &str, message: &str) -> DocumentError {
         let missing = missing.trim_end_matches('`');
         let key = if path.is_empty() { missing.to_owned() } else { format!("{path}.{missing}") };
         let problem = "is missing".to_owned();
-        return DocumentError { key, value: String::new(), problem, remedy: "add it".to_owned() };
+        return DocumentError {
+            key,
+            value: String::new(),
+            problem,
+            remedy: "add this key".to_owned(),
+        };
     }
     let value = lookup(document, path).map(short).unwrap_or_default();
     let misfit = message.starts_with("invalid type") || message.starts_with("invalid value");
@@ -204,7 +209,7 @@ pub fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
 fn suggestion(found: &str, expected: &[&str]) -> String {
     match (closest(found, expected), expected) {
         (Some(best), _) => format!("did you mean `{best}`?"),
-        (None, []) => "remove it".to_owned(),
+        (None, []) => "remove this key".to_owned(),
         (None, expected) => format!("expected one of {}", expected.join(", ")),
     }
 }

@@ -57,7 +57,12 @@ fn named(value: Value) -> Result<Value, DocumentError> {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`sim fault known` lists the names".to_owned(),
         };
-        return Err(DocumentError::at_key("", &name.into(), "no failure has this name", remedy));
+        return Err(DocumentError::at_key(
+            "",
+            &name.into(),
+            "no known failure has this name",
+            remedy,
+        ));
     };
     let mut rule = serde_json::to_value(rule).unwrap_or_default();
     if let (Some(own), Value::Object(rule)) = (own, &mut rule) {
@@ -92,7 +97,7 @@ mod tests {
                 "- id: a\n  do: [rest]",
                 "[0].do[0]: rest: is not known | did you mean `reset`?",
             ),
-            ("a missing key", "- id: a", "[0].do: is missing | add it"),
+            ("a missing key", "- id: a", "[0].do: is missing | add this key"),
             (
                 "a wrong type",
                 "- id: a\n  priority: high\n  do: [reset]",
@@ -129,7 +134,10 @@ mod tests {
         let wrong = |text: &str| read(text).map_err(|wrong| (wrong.summary(), wrong.remedy));
         assert_eq!(
             wrong("[hang]"),
-            Err(("[0]: \"hang\": no failure has this name".into(), "did you mean `hangs`?".into()))
+            Err((
+                "[0]: \"hang\": no known failure has this name".into(),
+                "did you mean `hangs`?".into()
+            ))
         );
         assert_eq!(
             wrong("[{use: hangs, wen: {}}]"),

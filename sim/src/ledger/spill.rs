@@ -48,7 +48,8 @@ impl Spill {
             self.n_dropped += 1;
             if self.n_dropped == 1 {
                 tracing::warn!(
-                    "the disk is too slow for the ledger file, or a write failed; dropping records"
+                    "the disk is too slow for the ledger file, or a write failed; dropping \
+                     records of calls"
                 );
             }
         }
@@ -64,7 +65,9 @@ impl Spill {
         writer.join().map_err(|_| io::Error::other("the writer thread panicked"))??;
         match n_dropped {
             0 => Ok(()),
-            n => Err(io::Error::other(format!("{n} records are missing: the disk was too slow"))),
+            n => Err(io::Error::other(format!(
+                "{n} records are missing in the file, because the disk was too slow"
+            ))),
         }
     }
 }

@@ -106,7 +106,7 @@ impl Listener {
             return;
         }
         if let Err(error) = socket.set_nodelay(true) {
-            tracing::debug!(%error, "new connection failed; dropping it");
+            tracing::debug!(%error, "a new connection failed; closing the connection");
             return;
         }
         let connection = Connection::new(socket, self.tls.clone(), ends, self.patience);
@@ -135,7 +135,7 @@ impl Listener {
 
     async fn refused(&self, error: &io::Error) {
         let address = self.listener.local_addr().ok();
-        tracing::warn!(%error, ?address, "cannot accept a connection; retrying in 50 ms");
+        tracing::warn!(%error, ?address, "a listener cannot accept a connection; retrying in 50 ms");
         tokio::time::sleep(PAUSE).await;
     }
 }

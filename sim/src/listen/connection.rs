@@ -117,8 +117,12 @@ impl Connection {
                 let stream = HeadDeadline::new(stream, heads, patience);
                 exchange(stream, service, alpn, ends, &reset).await;
             }
-            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed; connection closed"),
-            Err(_) => tracing::debug!("TLS handshake timed out; connection closed"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "TLS handshake with a client failed; closing the connection")
+            }
+            Err(_) => {
+                tracing::debug!("TLS handshake with a client timed out; closing the connection")
+            }
         }
     }
 }
@@ -184,7 +188,8 @@ async fn exchange<S, B>(
                 reset.store(true, Ordering::Relaxed);
             }
             if let Err(error) = ended {
-                tracing::debug!(%error, "connection ended with an error");
+                tracing::debug!(%error, "the connection to a client ended with an error; closing \
+                                         the connection");
             }
             return;
         }
@@ -192,7 +197,9 @@ async fn exchange<S, B>(
     }
     connection.as_mut().graceful_shutdown();
     if tokio::time::timeout(GRACE, connection).await.is_err() {
-        tracing::debug!("open calls did not end in time; closing the connection");
+        tracing::debug!(
+            "the open calls of a connection did not end in time; closing the connection"
+        );
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle};
 #[non_exhaustive]
 pub enum ListenError {
     /// The system refuses to listen on an address.
-    #[error("{face} cannot listen on {address}")]
+    #[error("the listener {face} cannot listen on {address}")]
     Bind {
         /// Name of the listener: a vCenter's name, `cluster`, `supervisor` or `admin`.
         face: String,
@@ -35,7 +35,7 @@ pub enum ListenError {
     #[error("too few ports from {0} on for all vCenters; choose a lower first port")]
     TooFewPorts(u16),
     /// The sim cannot make a certificate.
-    #[error("cannot prepare TLS for the listeners")]
+    #[error("cannot make the certificates of the listeners")]
     Tls(#[from] TlsError),
 }
 

@@ -97,7 +97,8 @@ pub(crate) async fn serve(
     let service = TowerToHyperService::new(service);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     if let Err(error) = connection.await {
-        tracing::debug!(%error, "HTTP over a pipe failed; the connection ends");
+        tracing::debug!(%error, "HTTP over a connection inside the process failed; closing the \
+                                 connection");
     }
 }
 

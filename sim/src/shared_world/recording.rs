@@ -82,10 +82,13 @@ pub enum RecordingError {
     #[error("{0}")]
     Unreadable(#[from] io::Error),
     /// The recording has another version.
-    #[error("line 1: recording: {0}: unknown version; this program reads version {VERSION}")]
+    #[error(
+        "line 1: recording: unknown version {0}: expected {VERSION}, the version that this \
+         program reads"
+    )]
     Version(u32),
     /// The recording has no line.
-    #[error("empty file: line 1 of a recording has its version and the state of the world")]
+    #[error("the file is empty: expected the version and the state of the world in line 1")]
     Empty,
     /// A line is not valid JSON of the expected form.
     #[error("line {line}: {error}")]
@@ -96,7 +99,10 @@ pub enum RecordingError {
         error: serde_json::Error,
     },
     /// No mark follows the first line, so no time is known until which the recording is complete.
-    #[error("no events yet: the sim was killed at its start, or has just started")]
+    #[error(
+        "the recording has no events yet: the sim was killed at its start, or has just started; \
+         use a longer run"
+    )]
     Nothing,
 }
 
@@ -138,8 +144,9 @@ impl<W: Write> Recorder<W> {
 /// # Errors
 /// The error from writing to `to`, or an error if the log does not keep its first state.
 pub fn write_recording(log: &Log, until: Time, mut to: impl Write) -> io::Result<()> {
-    let state =
-        log.base().ok_or_else(|| io::Error::other("the log does not keep its first state"))?;
+    let state = log
+        .base()
+        .ok_or_else(|| io::Error::other("the log of the world does not have its first state"))?;
     write_line(&mut to, &Head { recording: VERSION, state })?;
     write_events(log.entries(), &mut to)?;
     write_line(&mut to, &Line::<&Event>::Mark { until, end: true })

@@ -30,11 +30,12 @@ pub(crate) struct ProviderCredentials {
 #[non_exhaustive]
 pub enum SupervisorError {
     /// The files of a provider cannot be written.
-    #[error("cannot write the files of the provider: {0}")]
+    #[error("cannot write the mounted files of the provider: {0}")]
     Mount(#[from] io::Error),
     /// The provider has no mounted files.
     #[error(
-        "no mounted files; start with `sim serve --supervisor DIR` or call `Supervisor::mount`"
+        "the files of the provider are not mounted; start with `sim serve --supervisor DIR` or \
+         call `Supervisor::mount`"
     )]
     NotMounted,
     /// The Supervisor does not listen with TLS.
@@ -123,7 +124,7 @@ impl Supervisor {
     /// An error of the file system, or no mounted files.
     pub fn mount_namespace(&self, namespace: &str) -> Result<(), SupervisorError> {
         self.remount(|mounts| namespace.clone_into(&mut mounts.namespace))?;
-        self.note("the files of the provider name another namespace");
+        self.note("the mounted files of the provider now name another namespace");
         Ok(())
     }
 
@@ -163,7 +164,7 @@ impl Supervisor {
     pub fn show_certificate(&self, certificate: Certificate) -> Result<(), SupervisorError> {
         let certificates = self.given().certificates.clone().ok_or(SupervisorError::NoTls)?;
         certificates.show(certificate)?;
-        self.note(&format!("the kind of its certificate is now {certificate:?}"));
+        self.note(&format!("the Supervisor now serves a certificate of the kind {certificate:?}"));
         Ok(())
     }
 
@@ -182,7 +183,7 @@ impl Supervisor {
             Ok(()) | Err(SupervisorError::NotMounted) => {}
             Err(error) => return Err(error),
         }
-        self.note("another authority signs its certificate");
+        self.note("another authority now signs the certificate of the Supervisor");
         Ok(pem)
     }
 

@@ -44,7 +44,8 @@ fn absent(action: Action) -> Case {
         let allowed = 60;
         Verdict::pass_if(asked <= allowed, || {
             format!(
-                "{asked} calls to the API server before it was up; at most {allowed} are allowed"
+                "the provider made {asked} calls to the API server before it was up; at most \
+                 {allowed} are allowed"
             )
         })
         .and(|| run.initializes(&names(3), there, s(60)))

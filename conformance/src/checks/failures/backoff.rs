@@ -164,7 +164,8 @@ fn few_attempts(run: &Run, operations: &[&str], things: usize) -> Verdict {
     let allowed = allowed(things);
     Verdict::pass_if(calls <= allowed, || {
         format!(
-            "{calls} attempts of refused operations in {} s; at most {allowed} are allowed",
+            "the provider made {calls} attempts of refused operations in {} s; at most {allowed} \
+             are allowed",
             REFUSED.as_secs()
         )
     })
@@ -177,7 +178,7 @@ fn few_calls(run: &Run, things: usize) -> Verdict {
     let allowed = allowed(things);
     Verdict::pass_if(asked <= allowed, || {
         format!(
-            "{asked} calls to the backend in {} s; at most {allowed} are allowed",
+            "the provider made {asked} calls to the backend in {} s; at most {allowed} are allowed",
             REFUSED.as_secs()
         )
     })

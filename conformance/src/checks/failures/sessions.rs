@@ -103,7 +103,12 @@ fn one_session() -> Case {
     Case::new(scenario, |run| {
         run.initializes(&names(30), s(0), T_INIT).and(|| {
             let n = logins(run, "Login").len();
-            Verdict::pass_if(n >= 9, || format!("only {n} logins, at least 9 are needed: the provider did not renew the sessions that ended"))
+            Verdict::pass_if(n >= 9, || {
+                format!(
+                    "the provider made only {n} logins; at least 9 are needed, so it did not \
+                     renew the sessions that ended"
+                )
+            })
         })
     })
 }
@@ -114,7 +119,7 @@ fn steady() -> Case {
             let n = logins(run, op).len();
             if n > 4 {
                 return Verdict::fail(format!(
-                    "{n} × {op} in four steady hours; at most 4 are allowed"
+                    "in four steady hours the provider called {n} × {op}; at most 4 are allowed"
                 ));
             }
         }
@@ -134,7 +139,10 @@ fn idle() -> Case {
         let n = logins(run, "Login").len();
         run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
             Verdict::pass_if(n <= 2, || {
-                format!("{n} logins in two hours without a node; at most 2 are allowed")
+                format!(
+                    "the provider made {n} logins in two hours without a node; at most 2 are \
+                     allowed"
+                )
             })
         })
     })
@@ -150,12 +158,12 @@ fn expiring() -> Case {
         let n = logins(run, "cis.session.create").len();
         // Allows a login for each periodic refresh of the tags.
         Verdict::pass_if(n <= 14, || {
-            format!("{n} vAPI logins in two hours; at most 14 are allowed")
+            format!("the provider made {n} vAPI logins in two hours; at most 14 are allowed")
         })
         .and(|| {
             let soap = logins(run, "Login").len();
             Verdict::pass_if(soap <= 2, || {
-                format!("{soap} SOAP logins in two hours; at most 2 are allowed")
+                format!("the provider made {soap} SOAP logins in two hours; at most 2 are allowed")
             })
         })
     })
@@ -179,11 +187,14 @@ fn single_flight() -> Case {
         calls.sort();
         let overlap = calls.windows(2).find(|pair| pair[1].0 < pair[0].1);
         Verdict::pass_if(overlap.is_none(), || {
-            format!("two logins overlap; begin and end of each: {overlap:?}")
+            format!("two logins of the provider overlap; begin and end of each: {overlap:?}")
         })
         .and(|| {
             Verdict::pass_if(calls.len() == 3, || {
-                format!("{} logins; exactly 3 are needed, one per session", calls.len())
+                format!(
+                    "the provider made {} logins; exactly 3 are needed, one per session",
+                    calls.len()
+                )
             })
         })
         .and(|| run.initializes(&names(40), s(0), T_INIT + s(5)))
@@ -202,7 +213,10 @@ fn logout(at: Duration) -> Case {
             }
         }
         Verdict::pass_if(run.exits == [Exit::Stopped], || {
-            format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits)
+            format!(
+                "the process of the provider has to stop cleanly exactly once; its ends are {:?}",
+                run.exits
+            )
         })
     })
     .named(format!("stopped after {} s", at.as_secs()))
@@ -219,7 +233,8 @@ fn hundred_expiries() -> Case {
         let n = logins(run, "Login").len();
         Verdict::pass_if(n >= 60, || {
             format!(
-                "only {n} logins, at least 60 are needed: the provider did not renew the sessions that ended"
+                "the provider made only {n} logins; at least 60 are needed, so it did not renew \
+                 the sessions that ended"
             )
         })
     })
@@ -279,7 +294,8 @@ fn full_table() -> Case {
                 let bound = room + longest_gap(&refused);
                 Verdict::pass_if(accepted.is_some_and(|at| at <= bound), || {
                     format!(
-                        "vCenter has room for sessions again, but the first login came {accepted}, not by {bound:?}", accepted = when(accepted)
+                        "vCenter has room for sessions again, but the first accepted login came \
+                         {accepted}, later than {bound:?}", accepted = when(accepted)
                     )
                     .at(accepted)
                 })
@@ -455,7 +471,7 @@ fn rotation(overlap: bool) -> Case {
         })
         .and(|| {
             // Allows one end of the process, which the lab causes at the end of the run.
-            Verdict::pass_if(run.exits == [Exit::Stopped], || format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits))
+            Verdict::pass_if(run.exits == [Exit::Stopped], || format!("the process of the provider has to stop cleanly exactly once; its ends are {:?}", run.exits))
         })
         .and(|| run.initializes(&names(5), s(0), T_INIT))
     })

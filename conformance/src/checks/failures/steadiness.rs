@@ -127,7 +127,10 @@ fn stopped(slow: bool) -> Case {
                 && call.ended.as_ref().is_none_or(|it| it.status.is_none())
         });
         Verdict::pass_if(run.exits == [Exit::Stopped], || {
-            format!("the process has to stop cleanly exactly once; its ends are {:?}", run.exits)
+            format!(
+                "the process of the provider has to stop cleanly exactly once; its ends are {:?}",
+                run.exits
+            )
         })
         .and(|| {
             Verdict::pass_if(end.is_some_and(|at| at <= stop + s(30)), || {
@@ -196,7 +199,10 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
         })
         .and(|| {
             Verdict::pass_if(storm <= allowed, || {
-                format!("{storm} calls in the minute after the step of the clock; at most {allowed} are allowed")
+                format!(
+                    "the provider made {storm} calls in the minute after the step of the clock; \
+                     at most {allowed} are allowed"
+                )
             })
         })
         .and(|| {

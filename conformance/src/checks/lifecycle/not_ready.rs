@@ -125,7 +125,10 @@ fn ready_without_machine() -> Case {
         })
         .and(|| {
             Verdict::pass_if(asked == 0, || {
-                format!("{asked} calls to the backend while all nodes were Ready; 0 are allowed")
+                format!(
+                    "the provider made {asked} calls to the backend while all nodes were Ready; 0 \
+                     are allowed"
+                )
             })
         })
     };

@@ -420,7 +420,10 @@ pub(in crate::checks) fn cheap_deletion(backend: Backend) -> Case {
         let n_calls = u64::try_from(calls.count()).unwrap_or(u64::MAX);
         let is_gone = run.deleted(&name(GONE)).is_some();
         Verdict::pass_if(n_calls <= allowed, || {
-            format!("{n_calls} calls for one deleted machine; at most {allowed} are allowed")
+            format!(
+                "the provider made {n_calls} calls for one deleted machine; at most {allowed} are \
+                 allowed"
+            )
         })
         // A provider that never deletes the node needs no calls.
         .and(|| match is_gone {
@@ -459,7 +462,10 @@ fn deletion_forbidden() -> Case {
             .and(|| {
                 Verdict::pass_if(!told, || "an event announces a deletion although SKIP_NODE_DELETION is set".to_owned())
             })
-            .and(|| Verdict::pass_if(writes == 0, || format!("{writes} writes to the cluster long after the deletion of the machine; 0 are allowed")))
+            .and(|| Verdict::pass_if(writes == 0, || format!(
+                "the provider made {writes} writes to the cluster long after the deletion of the \
+                 machine; 0 are allowed"
+            )))
     })
     // The provider must still mark other nodes.
     .canary(Canary::Off(3), s(100))

@@ -245,7 +245,10 @@ fn flapping(backend: Backend) -> Case {
             .count() as u64;
         // Allows one write per monitor period in the fifty seconds of the changes.
         let allowed = s(50).as_secs() / T_MONITOR.as_secs();
-        Verdict::pass_if(writes <= allowed, || format!("{writes} writes of the node in ten monitor periods; at most one per period is allowed")).and(
+        Verdict::pass_if(writes <= allowed, || format!(
+            "the provider made {writes} writes of the node in ten monitor periods; at most one \
+             per period is allowed"
+        )).and(
             || {
                 let end = run.node(&name(1));
                 Verdict::pass_if(end.is_some_and(|it| it.is_ready() && !it.shutdown), || {

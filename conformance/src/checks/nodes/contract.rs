@@ -323,7 +323,10 @@ fn deleted_meanwhile(backend: Backend) -> Case {
                 .filter(|call| call.t.since_start() > s(4) + s(90))
                 .count();
             Verdict::pass_if(late == 0, || {
-                format!("{late} calls about the Node came more than 90 s after its deletion")
+                format!(
+                    "the provider made {late} calls about the Node more than 90 s after its \
+                     deletion; 0 are allowed"
+                )
             })
         })
         .and(|| {
@@ -367,7 +370,10 @@ fn deleted_unseen(backend: Backend) -> Case {
         .and(|| {
             Verdict::pass_if(many.is_none(), || {
                 let (n, node) = many.map(|n| (n_written(n), name(n))).unwrap_or_default();
-                format!("{n} writes of the deleted Node {node}; at most 2 are allowed")
+                format!(
+                    "the provider sent {n} writes of the deleted Node {node}; at most 2 are \
+                     allowed"
+                )
             })
         })
         .and(|| run.initializes(&[name(3)], starts, s(120)))

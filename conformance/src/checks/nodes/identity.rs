@@ -199,7 +199,10 @@ fn byte_order(swapped: bool) -> Case {
         let searches = run.calls().filter(|call| call.op.starts_with("FindAllByUuid")).count();
         run.initializes(&names(4), s(0), T_INIT).and(|| {
             Verdict::pass_if(searches <= 8, || {
-                format!("{searches} searches by UUID for 4 nodes; at most 8 are allowed")
+                format!(
+                    "the provider made {searches} searches by UUID for 4 nodes; at most 8 are \
+                     allowed"
+                )
             })
         })
     })

@@ -196,7 +196,10 @@ fn at_once(backend: Backend, n: u32) -> Case {
         run.initializes(&names(n), s(0), bound)
             .and(|| {
                 Verdict::pass_if(calls <= allowed, || {
-                    format!("{calls} calls to the backend for {n} nodes; at most {allowed} are allowed")
+                    format!(
+                        "the provider made {calls} calls to the backend for {n} nodes; at most \
+                         {allowed} are allowed"
+                    )
                 })
             })
             .and(|| {

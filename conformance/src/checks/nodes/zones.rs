@@ -394,7 +394,7 @@ fn off() -> Case {
     Case::new(scenario, |run| {
         let calls = run.calls().filter(|call| call.face == Some(Face::Vapi)).count();
         Verdict::pass_if(calls == 0, || {
-            format!("{calls} vAPI calls although zones are not configured")
+            format!("the provider made {calls} vAPI calls, although zones are not configured")
         })
         .and(|| run.initializes(&names(4), s(0), T_INIT))
         .and(|| {

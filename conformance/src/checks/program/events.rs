@@ -51,7 +51,8 @@ fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
         None => Verdict::inconclusive("the provider wrote no event"),
         Some((about, n)) => Verdict::pass_if(*n <= allowed, || {
             format!(
-                "{n} writes of events about {about} in {:?}; at most {allowed} are allowed",
+                "the provider made {n} writes of events about {about} in {:?}; at most {allowed} \
+                 are allowed",
                 until - since
             )
         }),

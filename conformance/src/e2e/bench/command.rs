@@ -101,7 +101,10 @@ pub(in crate::e2e) async fn run(
     let n_plays: usize = columns.iter().map(|it| it.virtual_time.len()).sum();
     writeln!(out, "{n_plays} fleets compared with virtual time, {n_differ} operations differ")?;
     if errors > 0 {
-        anyhow::bail!("{errors} fleets failed before their end; the errors are listed above");
+        anyhow::bail!(
+            "{errors} fleets of the benchmark failed before their end; the lines above have the \
+             errors"
+        );
     }
     Ok(ExitCode::from(u8::from(!differences.is_empty())))
 }

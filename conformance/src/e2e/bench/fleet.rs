@@ -48,13 +48,17 @@ impl Fleet {
     /// register the Nodes yet.
     pub(super) fn new(plan: &Plan, cluster: &Cluster) -> anyhow::Result<Self> {
         let world = plan.topology().build(Timestamp::UNIX_EPOCH, 0);
-        let vcenter = world
-            .vcenter("vc0")
-            .context("the world of the fleet has no vCenter vc0; this is a bug of conformance")?;
+        let vcenter = world.vcenter("vc0").context(
+            "the simulated world of the benchmark has no vCenter vc0; report this bug of \
+             conformance",
+        )?;
         let mut nodes = Vec::new();
         for (_, entity, machine) in vcenter.inventory.machines() {
             let uuid = machine.config.uuid.with_context(|| {
-                format!("the machine {} has no UUID; this is a bug of conformance", entity.name)
+                format!(
+                    "the simulated machine {} has no UUID; report this bug of conformance",
+                    entity.name
+                )
             })?;
             nodes.push((entity.name.clone(), uuid));
         }

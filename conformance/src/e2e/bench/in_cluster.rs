@@ -112,7 +112,10 @@ impl Play<'_> {
         self.deploy().await?;
         let none = async || Ok(Fleet::waiting(self.cluster).await?.is_empty().then_some(()));
         if until(Duration::from_secs(60), none).await?.is_none() {
-            bail!("the real nodes are not initialized after a minute");
+            bail!(
+                "the provider has not initialized the nodes of the kind cluster within 60 s; read \
+                 its logs in namespace kube-system"
+            );
         }
         // Waits for the pass over the addresses that is among the provider's first actions.
         sleep(self.plan.period / 4).await;
@@ -136,7 +139,10 @@ impl Play<'_> {
         };
         match until(Duration::from_secs(120), same).await? {
             Some(()) => Ok(()),
-            None => bail!("the Nodes of the fleet still change after two minutes"),
+            None => bail!(
+                "the simulated Nodes of the benchmark still change after 120 s, although no \
+                 provider runs; find the client that writes them in the audit log"
+            ),
         }
     }
 
@@ -155,7 +161,8 @@ impl Play<'_> {
         if !is_done || took > self.plan.period {
             let (n, first) = (waiting.len(), waiting.first().cloned().unwrap_or_default());
             bail!(
-                "join: {n} nodes are not initialized after {took:?} ({first}); set a longer --period"
+                "join: the provider has not initialized {n} nodes after {took:?} ({first}); set a \
+                 longer --period"
             );
         }
         self.written().await?;
@@ -234,7 +241,8 @@ impl Play<'_> {
             }
             if begin.elapsed() > period * 6 {
                 bail!(
-                    "the provider makes no pause of a quarter of its period; set a longer --period"
+                    "the provider makes calls without a pause of a quarter of --period, so its \
+                     phases cannot be told apart; set a longer --period"
                 );
             }
         }
@@ -243,7 +251,9 @@ impl Play<'_> {
     async fn now(&self) -> anyhow::Result<Mark> {
         let record = LedgerPosition::now(self.simulator).await?;
         let size = self.cluster.on_control_plane(&format!("wc -c <{AUDIT}")).await?;
-        let audited = size.trim().parse().with_context(|| format!("{AUDIT}: {size:?}"))?;
+        let audited = size.trim().parse().with_context(|| {
+            format!("{AUDIT}: wc prints no size of this audit log of the API server, but {size:?}")
+        })?;
         Ok(Mark { record, audited })
     }
 
@@ -257,8 +267,9 @@ impl Play<'_> {
         let tail = format!("tail -c +{} {AUDIT}", mark.audited + 1);
         let text = self.cluster.on_control_plane(&tail).await?;
         let read = |line: &str| {
-            serde_json::from_str(line)
-                .with_context(|| format!("{AUDIT}: cannot parse the line {line}"))
+            serde_json::from_str(line).with_context(|| {
+                format!("{AUDIT}: a line of this audit log of the API server is not JSON: {line}")
+            })
         };
         text.lines().map(read).collect()
     }
@@ -281,7 +292,7 @@ impl Play<'_> {
         let ticks = |n: usize| -> anyhow::Result<f64> {
             Ok(fields
                 .get(n)
-                .context("the stat file of the provider's process has too few fields")?
+                .context("the file /proc/PID/stat of the provider has too few fields")?
                 .parse()?)
         };
         Ok((ticks(11)? + ticks(12)?) / 100.0)

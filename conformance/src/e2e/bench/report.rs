@@ -177,10 +177,13 @@ fn differ(
 
 /// Writes all files of the benchmark below `out`.
 pub(super) fn write(out: &Path, columns: &[Column]) -> anyhow::Result<()> {
-    std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+    std::fs::create_dir_all(out).with_context(|| {
+        format!("cannot create the folder {}; choose a writable one", out.display())
+    })?;
     let put = |name: &str, text: String| {
         let path = out.join(name);
-        std::fs::write(&path, text).with_context(|| path.display().to_string())
+        std::fs::write(&path, text)
+            .with_context(|| format!("cannot write {}; choose a writable folder", path.display()))
     };
     let fits: BTreeMap<&str, BTreeMap<&str, Fit>> = columns
         .iter()

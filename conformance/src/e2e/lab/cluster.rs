@@ -71,10 +71,16 @@ pub(in crate::e2e) async fn node_image(
 /// Returns the Kubernetes version in `conformance/peers/kubernetes/go.mod`.
 fn kubernetes_version(project: &Path) -> anyhow::Result<String> {
     let path = project.join("conformance/peers/kubernetes/go.mod");
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = std::fs::read_to_string(&path).with_context(|| {
+        format!("cannot read {}; name a checkout of this project with --project", path.display())
+    })?;
     let line = text.lines().find_map(|it| it.strip_prefix("require k8s.io/kubernetes "));
     line.map(str::to_owned).ok_or_else(|| {
-        anyhow!("{}: no line begins with `require k8s.io/kubernetes`", path.display())
+        anyhow!(
+            "{}: no line begins with `require k8s.io/kubernetes`; name a checkout of this project \
+             with --project, or restore the file",
+            path.display()
+        )
     })
 }
 
@@ -182,7 +188,10 @@ impl Cluster {
         let n = engine::nodes(&self.name).await?.len();
         let all = async || Ok(self.nodes().await.is_ok_and(|it| it.len() >= n).then_some(()));
         if crate::e2e::until(Duration::from_secs(120), all).await?.is_none() {
-            bail!("some Nodes are still missing after two minutes");
+            bail!(
+                "some Nodes of the kind cluster do not exist after 120 s; delete the lab with \
+                 `conformance e2e down` and make it again"
+            );
         }
         Ok(())
     }
@@ -214,7 +223,10 @@ impl Cluster {
             let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let text = node["status"]["nodeInfo"]["systemUUID"].as_str().unwrap_or_default();
             let shown = text.parse().with_context(|| {
-                format!("node {name}: status.nodeInfo.systemUUID is not a UUID: {text:?}")
+                format!(
+                    "node {name}: status.nodeInfo.systemUUID, which the kubelet reports, is not a \
+                     UUID: {text:?}"
+                )
             })?;
             let address = engine::address(&name).await?;
             // If the firmware has no UUID, the kubelet reports the machine ID, which has no dashes

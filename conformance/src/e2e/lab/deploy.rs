@@ -221,7 +221,11 @@ fn apart(manifests: &str) -> anyhow::Result<(String, String)> {
     let (workloads, rest): (Vec<&str>, Vec<&str>) =
         manifests.split("\n---\n").partition(|it| it.contains("\nkind: DaemonSet\n"));
     let [workload] = workloads[..] else {
-        bail!("{} DaemonSets in the manifests instead of one", workloads.len())
+        bail!(
+            "the manifests in provider/deploy contain {} DaemonSets instead of one; name a \
+             checkout of the version of this program with --project",
+            workloads.len()
+        )
     };
     Ok((workload.to_owned(), rest.join("\n---\n")))
 }
@@ -233,7 +237,9 @@ fn manifests(project: &Path, backend: Backend) -> anyhow::Result<String> {
         Backend::Supervisor => "supervisor.yaml",
     };
     let path: PathBuf = project.join("provider/deploy").join(file);
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = std::fs::read_to_string(&path).with_context(|| {
+        format!("cannot read {}; name a checkout of this project with --project", path.display())
+    })?;
     if !text.contains(PUBLISHED) {
         bail!(
             "{}: does not contain the image {PUBLISHED}; name a checkout of the version of this program with --project, or restore the file",

@@ -221,7 +221,8 @@ impl LabSpec {
         let lock = engine::network_lock(&self.labs_directory())?;
         let held = async || Ok(lock.try_lock_shared().is_ok().then_some(()));
         until(Duration::from_secs(60), held).await?.context(
-            "another process has locked kind's network for a minute; try again when it has ended",
+            "another process has locked the Docker network of kind for 60 s; try again when that \
+             process has ended",
         )?;
         let (name, directory) = (self.cluster_name(), self.directory());
         Cluster::create(&name, &self.project, programs, image, &directory).await
@@ -271,8 +272,12 @@ impl LabSpec {
             let remedy = format!("make it with `conformance e2e up --name {}`", self.name);
             return Err(self.refused("does not exist").remedy(remedy).into());
         };
-        let made: LabRecord =
-            serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
+        let made: LabRecord = serde_json::from_slice(&text).with_context(|| {
+            format!(
+                "{}: the file does not describe a lab; delete the lab with `conformance e2e down`",
+                path.display()
+            )
+        })?;
         engine::ready(&self.project, self.start_engine).await?;
         let programs = Programs::find(&self.project).await?;
         let cluster = Cluster::open(&self.cluster_name(), programs, &self.directory()).await?;
@@ -291,7 +296,12 @@ impl LabSpec {
         let removed = engine::sweep(&self.name, &self.cluster_name(), &lock).await?;
         let directory = self.directory();
         if directory.exists() {
-            std::fs::remove_dir_all(&directory).with_context(|| directory.display().to_string())?;
+            std::fs::remove_dir_all(&directory).with_context(|| {
+                format!(
+                    "cannot delete the folder {} of the lab; delete the folder by hand",
+                    directory.display()
+                )
+            })?;
         }
         Ok(removed)
     }

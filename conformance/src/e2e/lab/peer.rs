@@ -138,7 +138,11 @@ impl Peer {
     async fn built(&self) -> anyhow::Result<String> {
         let folder = tempfile::tempdir()?;
         std::fs::copy(&self.place, folder.path().join("provider")).with_context(|| {
-            format!("cannot copy {} into a folder to build an image", self.place)
+            format!(
+                "cannot copy the program {} into a temporary folder, to build an image from it; \
+                 check that it is readable",
+                self.place
+            )
         })?;
         let recipe =
             "FROM scratch\nCOPY provider /provider\nUSER 65532:65532\nENTRYPOINT [\"/provider\"]\n";

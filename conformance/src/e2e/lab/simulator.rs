@@ -94,7 +94,9 @@ impl Simulator {
         let files = directory.join("sim");
         match std::fs::remove_dir_all(&files) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("cannot delete {}", files.display()))
+                Err(error).with_context(|| {
+                    format!("cannot delete {}; delete this folder by hand", files.display())
+                })
             }
             _ => Ok(()),
         }
@@ -109,7 +111,8 @@ impl Simulator {
         if until(Duration::from_secs(30), ask).await?.is_none() {
             let said = call("docker").args(["logs", "--tail", "5", &self.container]).output().await;
             bail!(
-                "the simulator in container {} does not serve after 30 s; the end of its output: {}",
+                "the simulator in container {} does not answer after 30 s; the end of its output \
+                 may have the reason: {}",
                 self.container,
                 said.unwrap_or_default()
             );
@@ -225,7 +228,12 @@ impl Simulator {
     /// Reads a file of the simulator's state.
     fn file(&self, name: &str) -> anyhow::Result<String> {
         let path = self.directory.join(name);
-        std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+        std::fs::read_to_string(&path).with_context(|| {
+            format!(
+                "cannot read the file {} of the simulator; delete the lab and make it again",
+                path.display()
+            )
+        })
     }
 
     /// Returns the records of the ledger after the sequence number `record`, and sets `record` to
@@ -265,7 +273,10 @@ impl Simulator {
             let prefix = format!("export {key}=");
             let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
             line.map(|it| it.trim_matches('\'').to_owned()).with_context(|| {
-                format!("the simulator has written no value of {key} to its file `env`")
+                format!(
+                    "the file `env` of the simulator has no value of {key}; make the lab anew \
+                     with the images of this checkout"
+                )
             })
         };
         Ok(Access {
@@ -355,7 +366,8 @@ fn is_unbroken(last: u64, records: &[Record]) -> anyhow::Result<()> {
     let first = records.iter().map(|it| it.seq).min();
     match first {
         Some(first) if last > 0 && first > last + 1 => anyhow::bail!(
-            "the simulator has dropped {} records of its ledger, {} to {}; it keeps 128 MiB of records, so read them more often",
+            "the simulator has dropped {} records of its ledger, {} to {}, because it keeps only \
+             128 MiB of records; use a smaller fleet, or read the records more often",
             first - last - 1,
             last + 1,
             first - 1

@@ -254,7 +254,8 @@ impl Lab {
         let nodes = async || Ok(self.cluster.nodes().await.ok());
         anyhow::ensure!(
             crate::e2e::until(Duration::from_secs(120), nodes).await?.is_some(),
-            "the API server has not answered for two minutes"
+            "the API server of the kind cluster has not answered for 120 s; read the logs of the \
+             node container"
         );
         Ok(())
     }

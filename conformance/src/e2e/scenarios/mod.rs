@@ -144,7 +144,10 @@ impl Lab {
     /// Returns the machine of the `n`-th worker, counted from 0; never that of the control plane.
     fn worker(&self, n: usize) -> anyhow::Result<&Machine> {
         let mut workers = self.machines.iter().filter(|it| !it.name.ends_with("control-plane"));
-        workers.nth(n).with_context(|| format!("the cluster has no worker {n}"))
+        workers.nth(n).with_context(|| format!(
+            "the kind cluster has no worker with index {n}; delete the lab with `conformance e2e \
+             down` and make it again"
+        ))
     }
 }
 
@@ -212,8 +215,9 @@ fn pod(name: &str, image: &str, mut spec: Value) -> Value {
 
 async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     let target = lab.worker(1)?;
-    let node =
-        lab.node(&target.name).await?.with_context(|| format!("node {} is gone", target.name))?;
+    let node = lab.node(&target.name).await?.with_context(|| {
+        format!("node {} does not exist any more, although no step deletes it", target.name)
+    })?;
     if let Some(why) = unequal(&lab.cluster.get(&format!("/api/v1/nodes/{}", target.name)).await?) {
         return Ok(Verdict::fail(format!("node {}: {why}", target.name)));
     }
@@ -250,7 +254,10 @@ async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
         let path = "/api/v1/namespaces/default/serviceaccounts/default";
         Ok(lab.cluster.get(path).await.ok())
     });
-    account.await?.context("no ServiceAccount `default`")?;
+    account.await?.context(
+        "the cluster has no ServiceAccount `default`, so it creates no pod; delete the lab and \
+         make it again",
+    )?;
     let list =
         json!({"apiVersion": "v1", "kind": "List", "items": [volume, claim, selected, stored]});
     lab.cluster.apply(&list.to_string()).await?;
@@ -423,7 +430,8 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
         .and(|| {
             Verdict::pass_if(n_calls <= budget, || {
                 format!(
-                    "{n_calls} calls for one deleted machine; at most {budget} are allowed: {:?}",
+                    "the provider made {n_calls} calls for one deleted machine; at most {budget} \
+                     are allowed: {:?}",
                     calls.calls
                 )
             })

@@ -34,16 +34,19 @@ impl Client {
     /// Makes a client; must be called inside a tokio runtime. The client does not check the
     /// server's certificate, because the test server signs its own.
     pub(super) fn new(server: &str, token: &str) -> anyhow::Result<Self> {
-        let url = server
-            .parse()
-            .with_context(|| format!("{server:?} is not a valid URL of the real API server"))?;
+        let url = server.parse().with_context(|| {
+            format!(
+                "{server:?} is not a valid URL of a real API server; expected one such as \
+                 https://127.0.0.1:6443"
+            )
+        })?;
         let mut config = kube::Config::new(url);
         config.accept_invalid_certs = true;
         // The client must not repeat requests: a provider itself decides what to do about 429, 503
         // and 504.
         config.default_retry = false;
         let kube = kube::Client::try_from(config)
-            .context("cannot make a client for the real API server")?;
+            .context("cannot make an HTTP client for the real API server")?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))?;
         authorization.set_sensitive(true);
         Ok(Self { kube, authorization })
@@ -77,13 +80,20 @@ impl Client {
             anyhow::Ok((status, body))
         };
         let answered = tokio::time::timeout(PATIENCE, answered).await;
-        let (status, body) = answered
-            .unwrap_or_else(|late| Err(late.into()))
-            .with_context(|| format!("a request to the real API server failed: {path}"))?;
+        let (status, body) =
+            answered.unwrap_or_else(|late| Err(late.into())).with_context(|| {
+                format!(
+                    "the real API server does not answer the request for {path}; check that \
+                     kube-apiserver still runs"
+                )
+            })?;
         let said = match serde_json::from_slice(&body) {
             Ok(said) => said,
             Err(bad) if status.is_success() => {
-                bail!("the real API server answers {path} with {status}, but not with JSON: {bad}")
+                bail!(
+                    "the real API server answers the request for {path} with {status} and content \
+                     that is not JSON: {bad}"
+                )
             }
             // An overloaded server answers with text instead of JSON.
             Err(_) => json!({"message": String::from_utf8_lossy(&body)}),
@@ -151,5 +161,5 @@ impl Client {
 
 fn refused(what: &str, path: &str, status: StatusCode, said: &Value) -> String {
     let message = said["message"].as_str().unwrap_or_default();
-    format!("the real API server rejects the request to {what} {path}: {status}: {message}")
+    format!("the real API server rejects the request to {what} {path} with {status}: {message}")
 }

@@ -120,10 +120,12 @@ pub(super) async fn clear(client: &Client, own: &BTreeSet<String>) -> anyhow::Re
             if let Some(metadata) = metadata
                 && metadata.remove("finalizers").is_some()
             {
-                client
-                    .put(&path, &object)
-                    .await
-                    .with_context(|| format!("cannot remove the finalizers of {path}"))?;
+                client.put(&path, &object).await.with_context(|| {
+                    format!(
+                        "cannot remove the finalizers of {path} from the real API server, to \
+                         delete the object"
+                    )
+                })?;
             }
             client.delete(&path, None).await?;
         }

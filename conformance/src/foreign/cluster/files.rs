@@ -49,13 +49,19 @@ impl Files {
         let mut files = Self::default();
         for (inside, outside) in places {
             let what = files.content(outside);
-            let what = what.with_context(|| format!("cannot read {}", outside.display()))?;
+            let what = what.with_context(|| {
+                format!(
+                    "cannot read the file {} for the provider; check the path and permissions",
+                    outside.display()
+                )
+            })?;
             files.mounts.push(Mount { inside: inside.to_owned(), what });
         }
         let size: usize = files.data.values().map(Vec::len).sum();
         if size > MOST {
             bail!(
-                "the files and binds of this provider have {size} bytes, but a Secret holds at most {MOST}; put large files into the image"
+                "the files and binds of this provider have {size} bytes, but a Secret holds at \
+                 most {MOST} bytes; put large files into the image"
             );
         }
         Ok(files)

@@ -64,7 +64,7 @@ impl Kubectl {
         let mut command = self.with_options(Command::new("kubectl"), arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
-            command.spawn().context("cannot start kubectl; install it in a folder of PATH")?;
+            command.spawn().context("cannot start kubectl; install kubectl in a folder of PATH")?;
         let pipe = child.stdin.take();
         let done = async {
             if let Some(mut pipe) = pipe {
@@ -76,10 +76,16 @@ impl Kubectl {
         };
         let done = tokio::time::timeout(LONGEST, done).await;
         let done = done
-            .map_err(|_| anyhow!("kubectl {verb} did not end within {} s", LONGEST.as_secs()))?
-            .with_context(|| format!("kubectl {verb}"))?;
+            .map_err(|_| {
+                anyhow!(
+                    "kubectl {verb} did not end within {} s; check that the API server of the \
+                     cluster answers",
+                    LONGEST.as_secs()
+                )
+            })?
+            .with_context(|| format!("cannot read the output of kubectl {verb}"))?;
         if !done.status.success() {
-            bail!("kubectl {verb}: {}", String::from_utf8_lossy(&done.stderr).trim());
+            bail!("kubectl {verb} failed: {}", String::from_utf8_lossy(&done.stderr).trim());
         }
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
@@ -93,7 +99,10 @@ impl Kubectl {
     pub(super) async fn spawn_long(&self, arguments: &[&str]) -> anyhow::Result<Child> {
         let mut command = self.long_command(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.launcher.spawn(command).await.context("cannot start kubectl")
+        self.launcher
+            .spawn(command)
+            .await
+            .context("cannot start kubectl; install kubectl in a folder of PATH")
     }
 
     fn with_options(&self, mut command: Command, arguments: &[&str]) -> Command {

@@ -63,7 +63,10 @@ impl Cluster {
     /// # Errors
     /// Fails before [`Self::ready`] has found the address.
     pub(super) fn address(&self) -> anyhow::Result<IpAddr> {
-        self.address.get().copied().context("the cluster has not been checked yet")
+        self.address.get().copied().context(
+            "the driver has not found the address of this computer yet; report this bug of \
+             conformance",
+        )
     }
 
     /// Prepares the cluster for a run: removes the objects that `conformance` processes of this
@@ -135,8 +138,9 @@ impl Cluster {
         let selector = format!("{LABEL},{WHERE}={}", self.labels[WHERE]);
         let listed =
             self.kubectl.call(&["get", "pods,secrets", "-l", &selector, "-o", "json"]).await?;
-        let listed: Value =
-            serde_json::from_str(&listed).context("kubectl get: its output is not JSON")?;
+        let listed: Value = serde_json::from_str(&listed).context(
+            "the output of kubectl get is not JSON; check which program kubectl in PATH is",
+        )?;
         let orphans = orphans(&listed);
         if orphans.is_empty() {
             return Ok(());
@@ -158,7 +162,8 @@ impl Cluster {
             self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let delete = ["delete", "pods,secrets", "-l", &own.join(","), "--now", "--timeout=60s"];
         if let Err(error) = self.kubectl.call(&delete).await {
-            tracing::warn!(%error, "pods and Secrets of this run may be left; the next run on this computer removes them");
+            tracing::warn!(%error, "cannot remove the pods and Secrets of this run; the next run \
+                                    on this computer removes them");
         }
     }
 }

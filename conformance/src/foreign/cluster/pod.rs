@@ -61,7 +61,8 @@ impl Pod {
             Ok(begun) => begun?,
             Err(_) => {
                 bail!(
-                    "pod {}: not running after {} s (last state: {last}); look at the nodes and events of the cluster",
+                    "the pod {} does not run after {} s (last state: {last}); look at the nodes \
+                     and events of the cluster",
                     self.name,
                     PATIENCE.as_secs()
                 )
@@ -113,7 +114,7 @@ impl Pod {
             // The pod may still run, so the gate stays shut. A later run finds the pod by its
             // labels.
             Err(error) => {
-                tracing::warn!(pod = self.name, error = %error, "pod not removed; its connections stay cut, and the end of the run tries again")
+                tracing::warn!(pod = self.name, error = %error, "cannot remove the pod; the driver keeps its connections cut, and tries again at the end of the run")
             }
         }
         world.set_pace(*pace);
@@ -126,7 +127,10 @@ impl Pod {
     async fn watch<T>(&self, mut pick: impl FnMut(PodState) -> Option<T>) -> anyhow::Result<T> {
         let mut child =
             self.kubectl.spawn_long(&["get", "pod", &self.name, "--watch", "-o", STATUS]).await?;
-        let out = child.stdout.take().context("kubectl has no output")?;
+        let out = child
+            .stdout
+            .take()
+            .context("kubectl has no pipe for its output; report this bug of conformance")?;
         let mut lines = BufReader::new(out).lines();
         while let Some(line) = lines.next_line().await? {
             let status: Value = serde_json::from_str(&line).unwrap_or_default();
@@ -138,6 +142,6 @@ impl Pod {
         if let Some(mut errors) = child.stderr.take() {
             errors.read_to_string(&mut said).await?;
         }
-        bail!("cannot watch pod {}: {}", self.name, said.trim())
+        bail!("kubectl get --watch of the pod {} ended too early: {}", self.name, said.trim())
     }
 }

@@ -51,7 +51,7 @@ impl Engine {
     async fn call(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         let mut command = self.command();
         command.args(arguments);
-        command.output().await.context("cannot start docker; install it in a folder of PATH")
+        command.output().await.context("cannot start docker; install docker in a folder of PATH")
     }
 
     /// Checks that the engine answers and has this image. Removes the containers that
@@ -64,7 +64,8 @@ impl Engine {
         if !info.status.success() {
             let why = String::from_utf8_lossy(&info.stderr);
             bail!(
-                "no Docker engine answers this user ({}); start one, or give this user access to its socket",
+                "no Docker engine answers this user ({}); start one, or give this user access to \
+                 the socket of the engine",
                 why.trim()
             );
         }

@@ -69,8 +69,12 @@ impl Launcher {
     pub(in crate::foreign) async fn spawn(&self, command: Command) -> anyhow::Result<Child> {
         let (reply, answer) = oneshot::channel();
         let order = LaunchOrder { command, runtime: Handle::current(), reply };
-        self.orders.send(order).ok().context("the launcher's thread has ended")?;
-        Ok(answer.await.context("the launcher's thread has ended")??)
+        self.orders.send(order).ok().context(
+            "the thread that starts processes has ended; report this bug of conformance",
+        )?;
+        Ok(answer.await.context(
+            "the thread that starts processes has ended; report this bug of conformance",
+        )??)
     }
 }
 
@@ -90,18 +94,24 @@ pub(in crate::foreign) fn refusal(line: &str) -> Option<String> {
 /// # Errors
 /// Returns the reason of the failure.
 pub fn become_program(parent: i32, command: &[OsString]) -> anyhow::Result<ExitCode> {
-    let [program, arguments @ ..] = command else { bail!("no program to start") };
+    let [program, arguments @ ..] = command else {
+        bail!(
+            "expected a program after `launch PID --`; only conformance itself calls this subcommand"
+        )
+    };
     Err(replaced(parent, program, arguments).context(format!("{CANNOT}{}", program.display())))
 }
 
 /// Replaces this process by a program; returns only on failure, with the error.
 fn replaced(parent: i32, program: &OsStr, arguments: &[OsString]) -> anyhow::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return anyhow!("cannot request the signal at the end of the parent: {error}");
+        return anyhow!(
+            "cannot ask the kernel to kill this program when conformance ends: {error}"
+        );
     }
     // The parent may have ended before the kernel received the request.
     if getppid() != Pid::from_raw(parent) {
-        return anyhow!("the parent process has ended");
+        return anyhow!("conformance, which started this program, has ended");
     }
     std::process::Command::new(program).args(arguments).exec().into()
 }

@@ -91,7 +91,9 @@ impl Setup {
     }
 
     fn cluster(&self) -> anyhow::Result<&Cluster> {
-        self.cluster.as_ref().context("the manifest does not select a cluster")
+        self.cluster
+            .as_ref()
+            .context("the manifest has no spec.run.cluster; report this bug of conformance")
     }
 
     fn engine(&self) -> anyhow::Result<Engine> {
@@ -136,8 +138,12 @@ impl Host {
         n: usize,
     ) -> anyhow::Result<Self> {
         let directory = setup.scratch.join(name);
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
+        std::fs::create_dir_all(&directory).with_context(|| {
+            format!(
+                "cannot create the folder {}; check TMPDIR, its free space and permissions",
+                directory.display()
+            )
+        })?;
         let entrances = ReplicaListeners::open(&setup, sim, n).await?;
         let backed = match &setup.apiserver {
             None => None,
@@ -174,7 +180,8 @@ impl Host {
         if index >= self.entrances.len() {
             let last = self.entrances.len().saturating_sub(1);
             bail!(
-                "the scenario has only the replicas 0 to {last}; correct the step that starts replica {index}"
+                "the scenario has only the replicas 0 to {last}; correct the step of the case \
+                 that starts replica {index}"
             );
         }
         let values = self.values(sim, scenario, index)?;
@@ -196,7 +203,7 @@ impl Host {
                 sim.world().set_pace(self.pace);
                 let program = self.setup.manifest.driver().program();
                 let program = expand(program, &values).unwrap_or_else(|_| program.to_owned());
-                return Err(error.context(format!("cannot start {program}")));
+                return Err(error.context(format!("cannot start the provider {program}")));
             }
         };
         let said = self.first_call(sim, &process, scenario.provider.elects()).await;
@@ -227,7 +234,8 @@ impl Host {
             () = process.end() => StartResult::Ended,
             () = tokio::time::sleep(ready.timeout) => {
                 StartResult::Silent(format!(
-                    "it made no call that matches spec.ready.firstCall.op ({op}) within {} s; it goes on running",
+                    "the provider made no call that matches spec.ready.firstCall.op ({op}) within \
+                     {} s; it keeps running",
                     ready.timeout.as_secs()
                 ))
             }

@@ -61,11 +61,17 @@ pub(super) fn command(
     arguments: &[String],
 ) -> anyhow::Result<Command> {
     if !rustix::process::geteuid().is_root() {
-        bail!("binds and hosts need a mount namespace, and that needs root: run this as root");
+        bail!(
+            "binds and hosts need a mount namespace, and that needs root: run conformance as root"
+        );
     }
     let scratch = directory.join("mounts");
-    std::fs::create_dir_all(&scratch)
-        .with_context(|| format!("cannot create {}", scratch.display()))?;
+    std::fs::create_dir_all(&scratch).with_context(|| {
+        format!(
+            "cannot create the folder {}; check TMPDIR, its free space and permissions",
+            scratch.display()
+        )
+    })?;
     let mut command = launcher.command("unshare");
     command.args(["--mount", "--propagation", "private", "--", "sh", "-c", SCRIPT, "sh"]);
     command.arg(&scratch);
@@ -75,8 +81,12 @@ pub(super) fn command(
         for (name, address) in hosts {
             text.push_str(&format!("{address} {name}\n"));
         }
-        std::fs::write(&listed, text)
-            .with_context(|| format!("cannot write {}", listed.display()))?;
+        std::fs::write(&listed, text).with_context(|| {
+            format!(
+                "cannot write {}; check TMPDIR, its free space and permissions",
+                listed.display()
+            )
+        })?;
         // The script mounts this file first, before another mount can replace `/etc`.
         command.arg("/etc/hosts").arg(&listed);
     }

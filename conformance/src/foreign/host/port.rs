@@ -41,7 +41,7 @@ pub(super) fn free() -> anyhow::Result<u16> {
             return Ok(port);
         }
     }
-    bail!("127.0.0.1: no port from {LOWEST} to {highest} is free")
+    bail!("127.0.0.1: no port from {LOWEST} to {highest} is free; end programs that listen there")
 }
 
 /// True if a server could listen on this port of the loopback address now.

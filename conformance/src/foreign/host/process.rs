@@ -170,7 +170,11 @@ impl ProcessTask {
     /// Sends a signal to the process and its children, which form one process group.
     fn signal(&self, signal: Signal) -> Result<(), String> {
         if self.behind.is_some() {
-            return Err("only a process of this computer can be suspended or resumed".to_owned());
+            return Err(
+                "only a provider that runs as a process of this computer can be suspended or \
+                 resumed"
+                    .to_owned(),
+            );
         }
         let pid = self.pid().ok_or("the process has ended")?;
         kill_process_group(pid, signal)

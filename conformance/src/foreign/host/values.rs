@@ -57,8 +57,12 @@ impl Host {
         index: usize,
     ) -> anyhow::Result<Values> {
         let directory = self.replica(index);
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
+        std::fs::create_dir_all(&directory).with_context(|| {
+            format!(
+                "cannot create the folder {}; check TMPDIR, its free space and permissions",
+                directory.display()
+            )
+        })?;
         let mut values = Values::new();
         for (name, value) in &self.setup.variables {
             values.insert(format!("env.{name}"), value.clone());
@@ -103,10 +107,13 @@ fn vcenter(
     values: &mut Values,
 ) -> anyhow::Result<()> {
     let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
-    let (name, endpoint) =
-        endpoints.vcenters.first_key_value().context("the world has no vCenter")?;
-    let password =
-        sim.password(name, PROVIDER_USER).context("vCenter lacks the provider's user")?;
+    let (name, endpoint) = endpoints.vcenters.first_key_value().context(
+        "the simulated world has no vCenter, which the manifest needs; report this bug of \
+         conformance",
+    )?;
+    let password = sim.password(name, PROVIDER_USER).context(
+        "the simulated vCenter has no account of the provider; report this bug of conformance",
+    )?;
     set("vcenter.host", endpoint.address.ip().to_string());
     set("vcenter.port", endpoint.address.port().to_string());
     set("vcenter.user", PROVIDER_USER.to_owned());
@@ -137,11 +144,20 @@ fn supervisor(
     directory: &Path,
     values: &mut Values,
 ) -> anyhow::Result<()> {
-    let supervisor = sim.supervisor().context("the world has no Supervisor")?;
-    let endpoint = endpoints.supervisor.as_ref().context("the Supervisor does not listen")?;
+    let supervisor = sim.supervisor().context(
+        "the simulated world has no Supervisor, which the manifest needs; report this bug of \
+         conformance",
+    )?;
+    let endpoint = endpoints.supervisor.as_ref().context(
+        "the simulated Supervisor does not listen on a port; report this bug of conformance",
+    )?;
     let mounts = directory.join("supervisor");
-    std::fs::create_dir_all(&mounts)
-        .with_context(|| format!("cannot create {}", mounts.display()))?;
+    std::fs::create_dir_all(&mounts).with_context(|| {
+        format!(
+            "cannot create the folder {}; check TMPDIR, its free space and permissions",
+            mounts.display()
+        )
+    })?;
     supervisor.mount(&mounts, endpoints.ca_pem().unwrap_or_default())?;
     let owner = owner_ref(&mounts);
     let kubeconfig = endpoints.supervisor_kubeconfig().unwrap_or_default();
@@ -160,9 +176,15 @@ fn supervisor(
 pub(super) fn expand(text: &str, values: &Values) -> anyhow::Result<String> {
     template::expand(text, values).map_err(|name| {
         match (name.as_str(), template::variable(&name)) {
-            ("binary", _) => anyhow!("$(binary) has no value; add --binary PATH"),
-            (_, Some(variable)) => anyhow!("$({name}): {variable} is not set in the environment"),
-            _ => anyhow!("$({name}) has no value"),
+            ("binary", _) => anyhow!(
+                "the placeholder $(binary) has no value; name the program with --binary PATH"
+            ),
+            (_, Some(variable)) => {
+                anyhow!("$({name}): {variable} is not set in the environment; set the variable")
+            }
+            _ => anyhow!(
+                "the placeholder $({name}) has no value in this mode; remove it from the manifest"
+            ),
         }
     })
 }
@@ -173,7 +195,9 @@ fn text(path: &Path) -> String {
 
 fn save(directory: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> {
     let path = directory.join(name);
-    std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(&path, content).with_context(|| {
+        format!("cannot write {}; check TMPDIR, its free space and permissions", path.display())
+    })?;
     Ok(path)
 }
 

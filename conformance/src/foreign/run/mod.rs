@@ -171,7 +171,10 @@ impl Subject {
                 biased;
                 () = stop.cancelled() => {
                     set.shutdown().await;
-                    bail!("interrupted");
+                    bail!(
+                        "interrupted by SIGINT or SIGTERM; the run is not complete, so play it \
+                         again"
+                    );
                 }
                 next = set.join_next() => next,
             };

@@ -108,7 +108,10 @@ fn first_difference(
             });
             Ok(Some((history, report)))
         }
-        Err(TestError::Abort(why)) => anyhow::bail!("the generator of histories gave up: {why}"),
+        Err(TestError::Abort(why)) => anyhow::bail!(
+            "the generator rejected too many random histories and gave up: {why}; use another \
+             --seed"
+        ),
     }
 }
 

@@ -100,7 +100,7 @@ impl Lab {
         match rotated {
             Some(Ok(token)) => self.token.set(token),
             Some(Err(error)) => self.refuse(error),
-            None => self.refuse("the world has no Supervisor"),
+            None => self.refuse("the simulated world has no Supervisor"),
         }
     }
 
@@ -168,7 +168,9 @@ impl Lab {
         let leader = self.leader();
         match leader {
             Some(leader) => self.note(LabEvent::Leads(leader)),
-            None if self.host.is_some() => self.refuse("no running replica holds the lease"),
+            None if self.host.is_some() => {
+                self.refuse("no running replica of the provider holds the lease")
+            }
             None => {}
         }
         leader

@@ -209,8 +209,9 @@ impl EndpointClient {
         match self {
             Self::Pipe(port) => {
                 let (ours, theirs) = tokio::io::duplex(PIPE);
-                port.send(theirs)
-                    .map_err(|_| "the provider does not listen on its HTTPS endpoint".to_owned())?;
+                port.send(theirs).map_err(|_| {
+                    "the provider does not listen on the address of its HTTPS endpoint".to_owned()
+                })?;
                 exchange(ours, path, by, certificate).await
             }
             Self::Tcp(address) => {

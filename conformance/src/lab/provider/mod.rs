@@ -299,7 +299,9 @@ fn connector(sim: &Sim, scenario: &Scenario, guard: &Guard, label: &str) -> Conn
             .iter()
             .find(|(name, _)| *name == wanted.endpoint.host && wanted.endpoint.port == port)
             .map(|(_, transport)| transport.clone())
-            .ok_or_else(|| format!("no vCenter at {}", wanted.endpoint.authority()))
+            .ok_or_else(|| {
+                format!("the simulated world has no vCenter at {}", wanted.endpoint.authority())
+            })
     })
 }
 

@@ -127,7 +127,10 @@ impl Running {
             Self::Here(replica) => Ok(replica.get(path, by).await),
             Self::Process(process) => match process.endpoint() {
                 Some(address) => Ok(EndpointClient::Tcp(address).get(path, by).await),
-                None => Err("unknown endpoint: the manifest and the flags of the case lack $(port), or the provider runs in a container or pod".to_owned()),
+                None => Err("the address of the HTTPS endpoint is unknown: the manifest and the \
+                             flags of the case lack $(port), or the provider runs in a container \
+                             or pod"
+                    .to_owned()),
             },
         }
     }

@@ -70,14 +70,16 @@ impl Journal {
                     InputError::new(problem)
                         .in_source(format!("--journal {}", path.display()))
                         .at_key(format!("line {}", index + 1))
-                        .remedy("delete the file to start a new sweep, or pass another path")
+                        .remedy("delete the file to start a new sweep, or name another file")
                 };
                 if index == 0 {
-                    let found: Header = serde_json::from_str(text)
-                        .map_err(|err| wrong(format!("not the journal of a sweep: {err}")))?;
+                    let found: Header = serde_json::from_str(text).map_err(|err| {
+                        wrong(format!("the line is not from the journal of a sweep: {err}"))
+                    })?;
                     if found != header {
                         return Err(wrong(
-                            "the journal belongs to another build or seed".to_owned(),
+                            "the journal belongs to another build of conformance or another seed"
+                                .to_owned(),
                         ));
                     }
                 } else {
@@ -162,12 +164,14 @@ mod tests {
         for (build, seed) in [("build", 8), ("other", 7)] {
             let error = Journal::open(&path, build, seed).unwrap_err().to_string();
             assert!(
-                error.contains("line 1: the journal belongs to another build or seed"),
+                error.contains(
+                    "line 1: the journal belongs to another build of conformance or another seed"
+                ),
                 "{error}"
             );
         }
         std::fs::write(&path, "notes\n").unwrap();
         let error = Journal::open(&path, "build", 7).unwrap_err().to_string();
-        assert!(error.contains("not the journal of a sweep"), "{error}");
+        assert!(error.contains("the line is not from the journal of a sweep"), "{error}");
     }
 }

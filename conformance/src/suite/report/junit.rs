@@ -28,7 +28,7 @@ pub(super) fn document(conclusions: &[Conclusion]) -> anyhow::Result<String> {
             report.add_test_suite(suite);
         }
     }
-    report.to_string().context("the JUnit report cannot be written")
+    report.to_string().context("cannot write the results as JUnit XML")
 }
 
 fn cases(conclusion: &Conclusion) -> Vec<TestCase> {

@@ -29,10 +29,13 @@ impl Ledgers {
     /// # Errors
     /// Fails if the folder is not writable.
     pub fn begin(dir: &Path) -> anyhow::Result<Self> {
-        let parts = tempfile::Builder::new()
-            .prefix(".ledger-")
-            .tempdir_in(dir)
-            .with_context(|| format!("cannot write below {}", dir.display()))?;
+        let parts =
+            tempfile::Builder::new().prefix(".ledger-").tempdir_in(dir).with_context(|| {
+                format!(
+                    "cannot create a temporary folder in {}; choose a writable folder with --out",
+                    dir.display()
+                )
+            })?;
         Ok(Self { dir: dir.to_owned(), parts })
     }
 
@@ -56,7 +59,9 @@ impl Ledgers {
             }
             file.flush()
         };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        write().with_context(|| {
+            format!("cannot write {}; choose a writable folder with --out", path.display())
+        })
     }
 
     /// Joins the temporary files into `ledger.jsonl`, and removes them.
@@ -76,6 +81,8 @@ impl Ledgers {
             }
             whole.flush()
         };
-        join().with_context(|| format!("cannot write {}", path.display()))
+        join().with_context(|| {
+            format!("cannot write {}; choose a writable folder with --out", path.display())
+        })
     }
 }

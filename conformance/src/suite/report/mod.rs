@@ -175,10 +175,14 @@ pub fn write(
     conclusions: &[Conclusion],
     cost: &[Table],
 ) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    std::fs::create_dir_all(dir).with_context(|| {
+        format!("cannot create the folder {}; choose a writable folder with --out", dir.display())
+    })?;
     let save = |name: &str, text: String| {
         let path = dir.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        std::fs::write(&path, text).with_context(|| {
+            format!("cannot write {}; choose a writable folder with --out", path.display())
+        })
     };
     let results = Results {
         suite: env!("CARGO_PKG_VERSION"),

@@ -108,7 +108,7 @@ impl Access {
             Ok(Some(user)) => user,
             Ok(None) => return Err((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned())),
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), "reviewing a caller's token failed; refusing the request");
+                tracing::warn!(error = %Chain(&err), "reviewing the token of a caller of the HTTPS endpoint failed; refusing the request");
                 return Err((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
             }
         };
@@ -124,7 +124,7 @@ impl Access {
                 format!("forbidden: User {name:?} cannot {verb} path {path:?}"),
             )),
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), "reviewing the permission of a caller failed; refusing the request");
+                tracing::warn!(error = %Chain(&err), "reviewing the permission of a caller of the HTTPS endpoint failed; refusing the request");
                 let what = "cannot determine whether the cluster allows this request".to_owned();
                 Err((StatusCode::INTERNAL_SERVER_ERROR, what))
             }

@@ -35,7 +35,7 @@ impl FromStr for AllowedPaths {
                 None => (path, &mut allowed.exact),
             };
             if path.contains('*') {
-                let err = InputError::invalid(given, "has a * that is not its last character");
+                let err = InputError::invalid(given, "contains a * that is not the last character");
                 return Err(err.remedy("remove it"));
             }
             paths.push(path.to_owned());

@@ -93,7 +93,7 @@ async fn ask(cluster: &Cluster, path: &str, review: &Value) -> Result<Value, Clu
     for _ in 1..ATTEMPTS {
         match cluster.post(path, review).await {
             Err(err) if err.code().is_none_or(|code| code == 429 || code >= 500) => {
-                tracing::debug!(error = %provider_vcenter::Chain(&err), "review failed; retrying");
+                tracing::debug!(error = %provider_vcenter::Chain(&err), "review of a caller of the HTTPS endpoint failed; retrying");
             }
             other => return other,
         }

@@ -56,7 +56,11 @@ fn without_a_port_each_endpoint_flag_yields_a_note_that_it_has_no_effect() {
     let mut want: Vec<String> = flags
         .iter()
         .filter_map(|flag| flag.split('=').next())
-        .map(|flag| format!("{flag} has no effect with --secure-port=0: no port is served"))
+        .map(|flag| {
+            format!(
+                "{flag} has no effect with --secure-port=0, which switches the HTTPS endpoint off"
+            )
+        })
         .collect();
     want.sort_unstable();
     assert_eq!(notes, want);
@@ -259,10 +263,14 @@ fn the_flags_of_the_endpoint_are_read_as_upstream_reads_them() {
     assert!(serving("--tls-cipher-suites=TLS_AES_128_GCM_SHA256").tls.only_13);
     let some = "--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256";
     let arguments = parse_line(&format!("--cloud-config=c {some}")).unwrap();
-    assert_eq!(arguments.notes, ["--tls-cipher-suites: TLS_RSA_WITH_RC4_128_SHA is never served"]);
+    assert_eq!(
+        arguments.notes,
+        ["--tls-cipher-suites: TLS_RSA_WITH_RC4_128_SHA is ignored, because the HTTPS endpoint \
+          never serves it"]
+    );
     for (words, wanted) in [
-        ("--tls-cert-file=c", "--tls-cert-file: needs --tls-private-key-file"),
-        ("--tls-private-key-file=c", "--tls-private-key-file: needs --tls-cert-file"),
+        ("--tls-cert-file=c", "--tls-cert-file: needs --tls-private-key-file too"),
+        ("--tls-private-key-file=c", "--tls-private-key-file: needs --tls-cert-file too"),
         ("--tls-min-version=1.2", "--tls-min-version: unknown version"),
         ("--tls-cipher-suites=nope", "--tls-cipher-suites: unknown suite \"nope\""),
         ("--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA", "--tls-cipher-suites: none of these"),

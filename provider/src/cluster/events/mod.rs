@@ -143,7 +143,7 @@ impl Events {
         let key = Key { component: self.component, subject, severity, reason, message };
         let note = PendingEvent { key, at: self.clock.now() };
         if self.queue.try_send(note).is_err() {
-            tracing::warn!(reason, "queue of Kubernetes events is full; event dropped");
+            tracing::warn!(reason, "the queue of Kubernetes events is full; dropping this event");
         }
     }
 }
@@ -174,7 +174,7 @@ async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<PendingEvent>) 
                 known.count += 1;
             }
             let Key { subject, reason, .. } = &note.key;
-            tracing::debug!(object = %subject.name, reason, "too many events about this object; event not sent");
+            tracing::debug!(object = %subject.name, reason, "too many events about this object; dropping this event");
             continue;
         }
         sequence += 1;
@@ -185,7 +185,9 @@ async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<PendingEvent>) 
                 }
                 sent.insert(note.key, now_sent);
             }
-            Err(err) => tracing::warn!(error = %Chain(&err), "writing an event failed; event lost"),
+            Err(err) => {
+                tracing::warn!(error = %Chain(&err), "writing a Kubernetes event failed; dropping the event")
+            }
         }
     }
 }

@@ -169,7 +169,7 @@ impl LifecycleController {
             match self.exists(node, Instant::now(), PROOF_TIMEOUT).await {
                 Lookup::Gone { .. } => {}
                 other => {
-                    tracing::info!(node = %node.name, answer = ?other, "absence of the machine not proved again; the Node stays");
+                    tracing::info!(node = %node.name, answer = ?other, "the proof that the machine is gone is too old, and a new lookup does not repeat it; the Node stays");
                     return None;
                 }
             }
@@ -177,7 +177,9 @@ impl LifecycleController {
         let identity = node.identity();
         let asked = tokio::time::timeout(LOOKUP_TIMEOUT, self.instances.recheck_absence(&identity));
         let objection = asked.await.unwrap_or_else(|_| {
-            Some(Unknown::Unavailable(format!("no answer within {LOOKUP_TIMEOUT:?}")))
+            Some(Unknown::Unavailable(format!(
+                "vCenter or Supervisor gave no answer within {LOOKUP_TIMEOUT:?}"
+            )))
         });
         if let Some(why) = objection {
             tracing::warn!(node = %node.name, reason = %why, "the last check before the deletion does not confirm that the machine is gone; the Node stays");
@@ -196,7 +198,7 @@ impl LifecycleController {
         let identity = node.identity();
         let asked = self.instances.exists(&identity, proof_after);
         tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
-            let why = format!("no answer within {patience:?}");
+            let why = format!("vCenter or Supervisor gave no answer within {patience:?}");
             Lookup::Unknown(Unknown::Unavailable(why))
         })
     }

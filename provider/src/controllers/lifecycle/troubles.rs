@@ -49,7 +49,7 @@ impl Troubles {
                 continue;
             }
             let Some(node) = store.get(&name) else { continue };
-            tracing::warn!(node = %name, reason = %text, "cannot manage the machine of a node; recording an event");
+            tracing::warn!(node = %name, reason = %text, "cannot manage the machine of a node; writing a Kubernetes event about the Node");
             events.record(&node, Severity::Warning, kind.reason(), text);
             self.recorded.insert((kind, name));
         }

@@ -137,7 +137,7 @@ impl Recorder {
             match self.cluster.patch(&path, PatchKind::Strategic, &body).await {
                 Ok(written) => {
                     self.store.take_over(&written);
-                    tracing::debug!(node = %name, reference = %reference, "reference recorded");
+                    tracing::debug!(node = %name, reference = %reference, "recorded the reference of the machine in an annotation of the Node");
                 }
                 // The Node was deleted. A new Node of the same name has another UID, so its
                 // reference is noted separately.

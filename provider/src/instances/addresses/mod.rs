@@ -73,10 +73,10 @@ pub struct Guest {
 pub enum AddressError {
     /// VMware Tools report no host name, because they are not up yet or are stopped, or they report
     /// `localhost`, because the guest still boots.
-    #[error("the guest reports no host name, or localhost")]
+    #[error("VMware Tools report no host name of the guest, or localhost")]
     NoHostName,
     /// VMware Tools report no network cards: they are not up yet, or stopped.
-    #[error("the guest reports no network cards")]
+    #[error("VMware Tools report no network cards; check that they run in the guest")]
     NoNics,
     /// Both networks are configured, and the machine is connected to neither of them.
     #[error(
@@ -87,7 +87,8 @@ pub enum AddressError {
     /// No address is usable: each one is loopback, unspecified, link-local, not an IP address, or
     /// on a card that exists only inside the guest. Also if the cards report no address at all.
     #[error(
-        "no usable address: loopback and link-local ones and those of guest-internal cards do not count"
+        "the guest reports no usable address: loopback and link-local addresses and those of \
+         guest-internal cards do not count"
     )]
     OnlyLocal,
     /// The guest reports no address of a configured family, or the configuration excludes all of
@@ -97,7 +98,7 @@ pub enum AddressError {
     )]
     NoneOfFamily(Family),
     /// The `guestinfo.metadata` of the machine cannot be decoded.
-    #[error("guestinfo.metadata cannot be read: {0}")]
+    #[error("the provider cannot read guestinfo.metadata of the machine: {0}")]
     CloudInit(String),
 }
 

@@ -138,21 +138,23 @@ fn addresses_are_chosen_as_upstream_chooses_them() {
             )]),
             none.clone(),
             &v4[..],
-            "error: no usable address: loopback and link-local ones and those of guest-internal cards do not count",
+            "error: the guest reports no usable address: loopback and link-local addresses and \
+             those of guest-internal cards do not count",
         ),
         (
             "only guest-internal cards",
             guest(vec![nic(-1, "", &["10.0.0.5"])]),
             none.clone(),
             &v4[..],
-            "error: no usable address: loopback and link-local ones and those of guest-internal cards do not count",
+            "error: the guest reports no usable address: loopback and link-local addresses and \
+             those of guest-internal cards do not count",
         ),
         (
             "tools not up",
             guest(vec![]),
             none.clone(),
             &v4[..],
-            "error: the guest reports no network cards",
+            "error: VMware Tools report no network cards; check that they run in the guest",
         ),
     ] {
         assert_eq!(text(select(&guest, &selection, families)), want, "{name}");

@@ -54,7 +54,7 @@ pub(super) enum ApiError {
     #[error("{path} was answered with {what}")]
     Answer { path: String, what: &'static str },
     /// The answer is a list that is older than the view.
-    #[error("the list of VirtualMachines is older than what the provider has read before")]
+    #[error("the list of VirtualMachines is older than one that the provider has read before")]
     Old,
 }
 
@@ -136,9 +136,10 @@ impl Api {
         match self.cluster.get(&path).await {
             Ok(value) => match MachineObject::from_json(&value) {
                 Ok(machine) if machine.name == *name => Ok(Some(machine)),
-                Ok(_) | Err(MissingName) => {
-                    Err(ApiError::Answer { path, what: "something that is not this machine" })
-                }
+                Ok(_) | Err(MissingName) => Err(ApiError::Answer {
+                    path,
+                    what: "an object that is not the requested VirtualMachine",
+                }),
             },
             Err(err) if err.says_gone(name.as_str()) => Ok(None),
             Err(err) if mutant!(self.active, CollectionNotFoundIsGone) && err.is_not_found() => {
@@ -184,7 +185,7 @@ impl Api {
                 other => other?,
             };
             let Some(items) = page.get("items").and_then(Value::as_array) else {
-                return Err(ApiError::Answer { path, what: "something that is not a list" });
+                return Err(ApiError::Answer { path, what: "an object that is not a list" });
             };
             for item in items {
                 match MachineObject::from_json(item) {

@@ -166,7 +166,7 @@ impl SupervisorInstances {
                 }
             }
         }
-        Lookup::Unknown(Unknown::Unavailable("the Supervisor answers too slowly".to_owned()))
+        Lookup::Unknown(Unknown::Unavailable("the Supervisor did not answer in time".to_owned()))
     }
 
     /// Answers by a proof, after the requests that it needs: `Gone`, `Found`, or the reason why
@@ -210,7 +210,7 @@ impl SupervisorInstances {
             }
         }
         Lookup::Unknown(Unknown::Unavailable(
-            "the Supervisor's answers about the node's machine keep changing".to_owned(),
+            "the answers of the Supervisor about the node's machine keep changing".to_owned(),
         ))
     }
 
@@ -319,7 +319,7 @@ impl Instances for SupervisorInstances {
             // The controller asks about existence first, and that answer is recent enough.
             Answer::NeedsProof => Lookup::Unknown(Unknown::NotSeen),
             Answer::NeedsSync | Answer::NeedsGet(_) | Answer::NeedsList => {
-                let why = "the view of the Supervisor is not current".to_owned();
+                let why = "the view of the VirtualMachines is not current".to_owned();
                 Lookup::Unknown(Unknown::Unavailable(why))
             }
         }

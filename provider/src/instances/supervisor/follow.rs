@@ -193,7 +193,8 @@ impl Follower<'_> {
             Meaning::NotServed => {
                 tracing::error!(
                     error = %Chain(err),
-                    "the Supervisor does not serve this version of VirtualMachines; check --vm-operator-api-version, and whether this is a Supervisor"
+                    "the Supervisor does not serve this version of VirtualMachines; check \
+                     --vm-operator-api-version, and that the address leads to a Supervisor"
                 );
                 NOT_SERVED
             }
@@ -243,7 +244,9 @@ impl Follower<'_> {
                     EventResult::Refused(what) => return self.after_refusal(version, what).await,
                 },
                 Ok(WatchItem::End) if opened_at.elapsed() < LIVED => {
-                    if let Some(next) = self.switch_to_polling("the watch ended at once") {
+                    if let Some(next) =
+                        self.switch_to_polling("the watch of VirtualMachines ended at once")
+                    {
                         return next;
                     }
                     let pause = self.backoff.next_pause();
@@ -355,7 +358,11 @@ impl Follower<'_> {
         if !EVENTS.contains(&kind) {
             // The event may be about a machine, and a watch from its version would not deliver it
             // again.
-            tracing::warn!(kind, "watch event of an unknown type; listing VirtualMachines again");
+            tracing::warn!(
+                kind,
+                "the watch of VirtualMachines sent an event of an unknown type; listing \
+                 VirtualMachines again"
+            );
             return EventResult::Expired;
         }
         let seen = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
@@ -377,7 +384,7 @@ impl Follower<'_> {
                     Changes::default()
                 }
                 _ => {
-                    tracing::warn!(kind, "the watch of VirtualMachines sent an event without the name of a machine; ignoring it");
+                    tracing::warn!(kind, "the watch of VirtualMachines sent an event without the name of a machine; ignoring the event");
                     Changes::default()
                 }
             }

@@ -275,7 +275,8 @@ impl Shared {
             return Err(ApiError::Old);
         }
         tracing::warn!(
-            "lists of VirtualMachines stay older than what the provider has read before; starting over from the latest list"
+            "the Supervisor keeps returning older lists of VirtualMachines than before; starting \
+             over from the latest list"
         );
         state.n_old_lists = 0;
         state.view.start_over();
@@ -317,7 +318,7 @@ impl Shared {
                 ReadResult::NotFound
             }
             Err(err) => {
-                tracing::info!(machine = machine.as_str(), error = %Chain(&err), "reading the VirtualMachine failed; its state is unknown");
+                tracing::info!(machine = machine.as_str(), error = %Chain(&err), "reading the VirtualMachine failed; its Node stays as it is");
                 ReadResult::Failed(unavailable(&err))
             }
         };

@@ -127,7 +127,7 @@ impl Instances for VcenterInstances {
                 && !mutant!(active, ShutdownOnUnknown)
             {
                 return Lookup::Unknown(Unknown::Incomplete(format!(
-                    "the vCenter cannot read the power state of the node's machine: {why}"
+                    "the vCenter did not return the power state of the node's machine: {why}"
                 )));
             }
             let vcenter = &state.vcenters[link.vcenter];

@@ -21,7 +21,7 @@ use crate::{
 fn readable(machine: &Machine, prefixes: &[&str]) -> Result<(), Unknown> {
     match machine.unread_of(prefixes) {
         Some((path, why)) => Err(Unknown::Incomplete(format!(
-            "the vCenter cannot read {path} of the node's machine: {why}"
+            "the vCenter did not return {path} of the node's machine: {why}"
         ))),
         None => Ok(()),
     }
@@ -131,7 +131,7 @@ mod tests {
     fn the_reason_for_missing_addresses_names_the_fault_of_the_vcenter() {
         let fault = Fault { kind: FaultKind::SystemError, message: "disk lost".to_owned() };
         let machine = Machine::entering(&[], &[("guest".to_owned(), fault)], None);
-        let why = "the vCenter cannot read guest.hostName of the node's machine: \
+        let why = "the vCenter did not return guest.hostName of the node's machine: \
                    fault SystemError: disk lost";
         assert_eq!(readable(&machine, ADDRESS_PATHS), Err(Unknown::Incomplete(why.to_owned())));
     }

@@ -130,7 +130,7 @@ fn known_failure(shared: &Shared, index: VcenterIndex) -> Result<(), Unknown> {
 
 /// Records a read that took longer than [`PATIENCE`] as failed. Only [`run`] repeats it.
 fn record_timeout(shared: &Shared, index: VcenterIndex) -> Unknown {
-    let why = format!("reading machines took longer than {} s", PATIENCE.as_secs());
+    let why = format!("reading machines from vCenter took longer than {} s", PATIENCE.as_secs());
     {
         let vcenter = &mut shared.lock().vcenters[index];
         vcenter.is_current = false;
@@ -186,7 +186,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         }
         let _turn = backend.reading.lock().await;
         if let Err(err) = serve(shared, index, due).await {
-            tracing::warn!(error = %Chain(&err), "reading machines failed; retrying");
+            tracing::warn!(error = %Chain(&err), "reading machines from vCenter failed; retrying");
         }
     }
 }
@@ -252,7 +252,7 @@ async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<
             vcenter.last_call_failed = result.is_err();
         }
         vcenter.read_failure = result.as_ref().err().map(|err| {
-            let why = format!("reading machines failed: {}", Chain(err));
+            let why = format!("reading machines from vCenter failed: {}", Chain(err));
             ReadFailure { at, why, retry: err.retry() }
         });
         let times = &vcenter.read_times;

@@ -150,9 +150,9 @@ fn a_missing_token_is_named() {
 #[test]
 fn a_malformed_token_is_named_and_not_shown() {
     for (text, want) in [
-        (" \n", "the token is empty; "),
-        ("hunter2\nhunter2", "the token contains a blank, a control character or a non-ASCII "),
-        ("hunter2 hunter2", "the token contains a blank, a control character or a non-ASCII "),
+        (" \n", "the token for the Supervisor is empty; "),
+        ("hunter2\nhunter2", "the token for the Supervisor contains a blank, a control character "),
+        ("hunter2 hunter2", "the token for the Supervisor contains a blank, a control character "),
     ] {
         let said = complaint(&MountPaths::default().token(), Some(text));
         assert!(said.starts_with(want) && !said.contains("hunter2"), "{said}");

@@ -47,10 +47,10 @@ async fn an_error_names_an_answer_that_is_not_a_list() {
     for (text, want) in [
         ("<html>login</html>", "invalid content"),
         ("", "invalid content"),
-        (r#"{"kind":"Status","status":"Success"}"#, "something that is not a list"),
-        (r#"{"items":null,"metadata":{}}"#, "something that is not a list"),
-        (r#"{"items":{"a":1}}"#, "something that is not a list"),
-        ("[]", "something that is not a list"),
+        (r#"{"kind":"Status","status":"Success"}"#, "an object that is not a list"),
+        (r#"{"items":null,"metadata":{}}"#, "an object that is not a list"),
+        (r#"{"items":{"a":1}}"#, "an object that is not a list"),
+        ("[]", "an object that is not a list"),
     ] {
         let said = told(server(200, text)).await;
         assert!(said.contains(want), "{text}: {said}");

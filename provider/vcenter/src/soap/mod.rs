@@ -136,7 +136,7 @@ impl Vcenter {
             self.inner.instance.get_or_init(|| uuid.to_owned());
         }
         self.inner.lockout.accepted();
-        tracing::info!(vcenter = %self.inner.name, epoch, version = %content.about.version, "logged in");
+        tracing::info!(vcenter = %self.inner.name, epoch, version = %content.about.version, "logged in to vCenter; calls use the new session");
         Ok(Session { epoch, content, cookie: new_cookie.or(cookie) })
     }
 
@@ -301,6 +301,6 @@ fn decode(operation: &str, answer: &Answer) -> Result<Element, CallErrorKind> {
     if status == 200 && content.name.strip_suffix("Response") == Some(operation) {
         Ok(content)
     } else {
-        Err(malformed(format!("{} in answer to {operation}", content.name)))
+        Err(malformed(format!("element {} in the answer to {operation}", content.name)))
     }
 }

@@ -242,7 +242,7 @@ impl Vcenter {
     /// Ends an inventory read, complete or not, and destroys its view. Only logs an error.
     pub async fn end_inventory(&self, read: InventoryRead) {
         if let Err(err) = self.destroy_view(&read.session, &read.view).await {
-            tracing::debug!(error = %crate::Chain(&err), "destroying the inventory view failed; it ends with the session");
+            tracing::debug!(error = %crate::Chain(&err), "destroying the inventory view failed; the view ends with the session");
         }
     }
 

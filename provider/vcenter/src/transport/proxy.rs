@@ -30,7 +30,9 @@ pub enum ProxyError {
     )]
     NotAnAddress,
     /// The client does not support this kind of proxy.
-    #[error("proxies over TLS and SOCKS are not supported; write http://HOST:PORT")]
+    #[error(
+        "is a proxy over TLS or SOCKS, which the provider does not support; write http://HOST:PORT"
+    )]
     Unsupported,
 }
 

@@ -34,16 +34,16 @@ pub struct TlsTrust {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// No root certificate, no thumbprint, and verification is on.
-    #[error("no certificate found in the trusted roots")]
+    #[error("the trusted roots contain no certificate")]
     NoCertificate,
     /// A certificate in the PEM text cannot be read, or cannot be a root.
-    #[error("unreadable certificate in the trusted roots: {0}")]
+    #[error("cannot read a certificate in the trusted roots: {0}")]
     BadCertificate(String),
     /// The thumbprint is not 20 or 32 bytes in hex.
     #[error("the thumbprint is neither SHA-1 (20 bytes) nor SHA-256 (32 bytes) in hex")]
     BadThumbprint,
     /// The TLS library refused the settings.
-    #[error("TLS settings refused")]
+    #[error("the TLS library rejects the TLS settings")]
     Refused(#[from] rustls::Error),
 }
 
@@ -134,7 +134,8 @@ impl ServerCertVerifier for Verifier {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(rustls::Error::General(format!(
-                "{failure}, and the certificate's thumbprint does not match the configured one"
+                "{failure}, and the certificate's thumbprint does not match the configured one; \
+                 correct the thumbprint if the certificate is right"
             )))
         }
     }

@@ -85,8 +85,8 @@ impl Fault {
 fn missing_privilege(fault: &Element) -> Option<String> {
     let privilege = fault.text_of("privilegeId").filter(|it| !it.is_empty())?;
     Some(match fault.child("object").and_then(MoRef::read) {
-        Some(object) => format!("{privilege} on {object} is missing"),
-        None => format!("{privilege} is missing"),
+        Some(object) => format!("the login lacks the privilege {privilege} on {object}"),
+        None => format!("the login lacks the privilege {privilege}"),
     })
 }
 

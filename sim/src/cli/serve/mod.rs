@@ -76,7 +76,7 @@ async fn start_and_serve(
         // Polls the signal first, so that a second signal aborts a clean shutdown.
         biased;
         () = signals.next() => {
-            return Err(CliError::failed("aborted by a second signal", ""));
+            return Err(CliError::failed("ended at once by a second signal", ""));
         }
         () = sim.shutdown() => {}
     }

@@ -14,7 +14,7 @@ pub(super) fn claim(below: &Path) -> Result<Lock, CliError> {
     let lock = fs::create_dir_all(below).and_then(|()| Lock::new(below.join(".lock")));
     lock.map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => CliError::input(
-            format!("--supervisor {}: another sim writes there", below.display()),
+            format!("--supervisor {}: another sim writes to this directory", below.display()),
             "stop the other sim, or choose another directory",
         ),
         _ => CliError::file("--supervisor", below, &error),

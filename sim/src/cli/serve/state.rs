@@ -199,9 +199,9 @@ impl StateDirectory {
             // The next save includes the changes from here on.
             changes.mark_unchanged();
             match self.keep(endpoints).and_then(|()| self.keep_world(sim)) {
-                Ok(()) => tracing::info!("saved the world"),
+                Ok(()) => tracing::info!("saved the world to the directory of --state"),
                 Err(error) => {
-                    tracing::warn!(%error, "saving the world failed; retrying after its next change")
+                    tracing::warn!(%error, "saving the world to the directory of --state failed; retrying after the next change of the world")
                 }
             }
             pause = KEPT_EVERY.max(began.elapsed() * PAUSE_PER_WRITE);
@@ -224,7 +224,8 @@ impl StateDirectory {
         serde_json::from_slice(&text).map(Some).map_err(|error| {
             CliError::input(
                 format!("--state {}: {error}", path.display()),
-                "another version of sim may have written it: remove the file or the directory",
+                "another version of sim may have written the file: remove the file or the \
+                 directory",
             )
         })
     }

@@ -119,7 +119,7 @@ pub enum RuleError {
     #[error("{0}")]
     Invalid(String),
     /// Another rule in force, or an earlier one of the same list, has this id.
-    #[error("a rule called `{0}` exists; remove it first or choose another id")]
+    #[error("a rule with the id `{0}` exists already; remove that rule or choose another id")]
     Exists(String),
 }
 

@@ -47,7 +47,9 @@ pub(super) async fn read(
     })?;
     let ops = op.as_deref().map(|op| op.split(',').collect::<Ops>());
     if let Some(wrong) = ops.as_ref().and_then(faults::wrong_class) {
-        let (what, remedy) = wrong.split_once("; ").unwrap_or((wrong.as_str(), "choose another"));
+        let (what, remedy) = wrong
+            .split_once("; ")
+            .unwrap_or((wrong.as_str(), "choose another class of operations"));
         return Err(AdminError::bad(format!("op: {what}")).remedy(remedy));
     }
     let chosen = move |record: &Record| match (&ops, record.class) {

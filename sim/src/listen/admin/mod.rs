@@ -86,7 +86,7 @@ async fn signed(mut response: axum::response::Response) -> axum::response::Respo
 }
 
 async fn unknown(uri: http::Uri) -> AdminError {
-    AdminError::new(StatusCode::NOT_FOUND, format!("nothing is served at {}", uri.path())).remedy(
+    AdminError::new(StatusCode::NOT_FOUND, format!("the admin port serves nothing at {}", uri.path())).remedy(
         "expected one of GET /world, POST /world/events, GET/POST/DELETE /faults, DELETE /faults/ID, \
          GET /ledger, GET /clock, GET /endpoints, GET /admin/v1/healthz and GET /admin/v1/version",
     )

@@ -81,9 +81,10 @@ pub(super) fn no_supervisor() -> AdminError {
 
 fn refused(error: SupervisorError) -> AdminError {
     let (status, remedy) = match &error {
-        SupervisorError::NotMounted | SupervisorError::NoTls => {
-            (StatusCode::CONFLICT, "nothing has changed")
-        }
+        SupervisorError::NotMounted | SupervisorError::NoTls => (
+            StatusCode::CONFLICT,
+            "start the sim as the error says; the request has changed nothing",
+        ),
         SupervisorError::Mount(_) => {
             (StatusCode::INTERNAL_SERVER_ERROR, "make the directory of --supervisor writable")
         }

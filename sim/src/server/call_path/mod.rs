@@ -350,7 +350,10 @@ mod tests {
         }
         let seq = sim.ledger().records()[1].seq;
         let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        let line = text.lines().rfind(|line| line.contains("request refused")).unwrap();
+        let line = text
+            .lines()
+            .rfind(|line| line.contains("the simulated API server refuses a request"))
+            .unwrap();
         let span = format!(r#"call{{seq={seq} server="cluster" operation="get nodes"}}"#);
         assert!(line.contains(&span) && line.contains("NotFound"), "{line}");
     }

@@ -23,7 +23,7 @@ pub enum TlsError {
     #[error("cannot generate or parse a certificate or private key")]
     Certificate(#[from] rcgen::Error),
     /// A text is not the PEM of a certificate or key.
-    #[error("the text is not the PEM of a certificate or private key")]
+    #[error("the text is not a certificate or private key in PEM format")]
     Pem(#[from] rustls::pki_types::pem::Error),
     /// The verifier of client certificates cannot use the authority.
     #[error("cannot use the certificate authority to verify client certificates")]

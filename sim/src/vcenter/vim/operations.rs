@@ -126,7 +126,10 @@ impl Vim {
             }
             None => {
                 let operation = operation.name();
-                tracing::debug!(operation, "unsupported operation; answering with NotSupported");
+                tracing::debug!(
+                    operation,
+                    "a client called an operation that the sim does not simulate; answering with NotSupported"
+                );
                 Err(VimFault::not_supported(this.0, operation).into())
             }
         }

@@ -209,7 +209,10 @@ fn reordered(backend: Backend, dual_stack: bool) -> Case {
             let late =
                 run.writes_on(&node).filter(|call| call.t.since_start() > opened + s(5)).count();
             Verdict::pass_if(late == 0, || {
-                format!("{late} writes of the node came more than 5 s after its initialization, although only the order of its addresses changed")
+                format!(
+                    "the provider wrote the node {late} times more than 5 s after its \
+                     initialization, although only the order of its addresses changed"
+                )
             })
         })
     })

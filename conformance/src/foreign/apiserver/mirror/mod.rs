@@ -160,7 +160,8 @@ impl Mirror {
         match self.failed.lock().expect("no holder panics").as_ref() {
             None => Ok(()),
             Some(why) => Err(anyhow!(
-                "the simulated world and the real API server may differ since this error: {why}"
+                "the mirror between the simulated world and the real API server failed, so their \
+                 objects may differ: {why}"
             )),
         }
     }
@@ -184,7 +185,8 @@ impl Mirror {
             }
         }
         bail!(
-            "{key}: the copies in the simulated world and on the real API server still differ after {MOST_ATTEMPTS} attempts"
+            "{key}: the mirror made {MOST_ATTEMPTS} attempts, but the object in the simulated \
+             world still differs from that on the real API server; play the case again"
         )
     }
 

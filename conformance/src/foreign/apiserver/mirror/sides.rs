@@ -114,12 +114,13 @@ impl Mirror {
             Ok(Outcome::Object(reply)) => Ok(Some(reply)),
             Err(Fault::Cluster(status)) if matches!(status.code, 404 | 409) => Ok(None),
             Ok(other) => bail!(
-                "{key}: the simulated world answers the change with an unexpected result: {other:?}"
+                "{key}: the mirror wrote a change to the simulated world, which returned an \
+                 unexpected result: {other:?}; report this bug of conformance"
             ),
-            Err(fault) => {
-                Err(anyhow!(fault)
-                    .context(format!("{key}: the simulated world rejects the change")))
-            }
+            Err(fault) => Err(anyhow!(fault).context(format!(
+                "{key}: the mirror wrote a change of the real API server to the simulated world, \
+                 which rejects it"
+            ))),
         }
     }
 }

@@ -176,7 +176,7 @@ impl NodeController {
                 Ok(None) => self.queue.forget(&name),
                 Ok(Some(Unknown::Pending)) => self.queue.add_after(&name, PENDING_RECHECK),
                 Ok(Some(why)) => {
-                    tracing::info!(node = %name, reason = %why, "initialization of the node must wait; retrying");
+                    tracing::info!(node = %name, reason = %why, "cannot initialize the node yet; retrying");
                     let is_known = matches!(why, Unknown::Incomplete(_) | Unknown::Unavailable(_));
                     let cap = if is_known { KNOWN_CAP } else { UNKNOWN_CAP };
                     self.queue.add_rate_limited(&name, cap);
@@ -184,7 +184,7 @@ impl NodeController {
                 // The Node was deleted; the watch has not reported it yet.
                 Err(err) if err.says_gone(&name) => self.queue.forget(&name),
                 Err(err) => {
-                    tracing::warn!(node = %name, error = %Chain(&err), "syncing the node failed; retrying");
+                    tracing::warn!(node = %name, error = %Chain(&err), "syncing the Node with its machine failed; retrying");
                     self.telemetry.sync_failed();
                     let pause = err.retry_after().unwrap_or_default();
                     self.queue.add_rate_limited_after(&name, KNOWN_CAP, pause);
@@ -222,7 +222,7 @@ impl NodeController {
             // The published addresses stay until the next change or the next period.
             Plan::Wait(Unknown::Pending) => Ok(None),
             Plan::Wait(why) => {
-                tracing::info!(node = %name, reason = %why, "the addresses of the machine are not known; keeping those of the Node");
+                tracing::info!(node = %name, reason = %why, "cannot read the addresses of the machine; keeping those of the Node");
                 Ok(None)
             }
             Plan::Record(reference) => {

@@ -246,7 +246,10 @@ impl Question<'_> {
 }
 
 fn unreadable(machine: &MachineObject, what: &str) -> Unknown {
-    Unknown::Incomplete(format!("{what} of VirtualMachine {} cannot be read", machine.name))
+    Unknown::Incomplete(format!(
+        "the provider cannot read {what} of VirtualMachine {}",
+        machine.name
+    ))
 }
 
 /// Builds the metadata of a node from this machine, with the values that the instances mode `v1`

@@ -151,7 +151,7 @@ async fn the_existence_answer_depends_on_the_view_and_the_last_read() {
     ] {
         assert_eq!(stage.exists(node), want, "{name}");
     }
-    let why = Unknown::NotOurs("foreign provider ID \"aws:///aa\"".to_owned());
+    let why = Unknown::NotOurs("the provider ID \"aws:///aa\" is not one of vSphere".to_owned());
     for stage in [fresh(), silent(), poll()] {
         assert_eq!(stage.exists(&foreign), Answer::Unknown(why.clone()));
     }

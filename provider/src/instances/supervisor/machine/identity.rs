@@ -24,7 +24,9 @@ pub(in crate::instances::supervisor) enum Identity {
 pub(in crate::instances::supervisor) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
     let Some(provider_id) = &node.provider_id else { return Ok(Identity::Name) };
     let Some(uuid) = provider_id.strip_prefix(SCHEME) else {
-        return Err(Unknown::NotOurs(format!("foreign provider ID {provider_id:?}")));
+        return Err(Unknown::NotOurs(format!(
+            "the provider ID {provider_id:?} is not one of vSphere"
+        )));
     };
     Ok(UuidKey::of(uuid).map_or(Identity::Name, Identity::Uuid))
 }

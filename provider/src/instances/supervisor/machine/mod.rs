@@ -80,7 +80,7 @@ pub(super) struct MachineObject {
 
 /// Error for an object without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a VirtualMachine without a name")]
+#[error("the VirtualMachine has no name (metadata.name)")]
 pub(super) struct MissingName;
 
 impl MachineObject {

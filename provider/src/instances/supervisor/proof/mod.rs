@@ -26,7 +26,9 @@ use crate::{
 };
 
 /// Reason for an unknown answer while no node has been matched to a machine.
-pub(super) const NEVER_MATCHED: &str = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
+pub(super) const NEVER_MATCHED: &str = "the provider has matched no node to a VirtualMachine \
+                                        since its start; check the Supervisor's address, \
+                                        namespace and credentials";
 
 /// The claim that a node's machine is gone.
 #[derive(Clone, Copy, Debug)]
@@ -162,8 +164,8 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&ReadByName>) -> Verdi
         }
         (ReadResult::Seen, Identity::Name) => Verdict::Present,
         (ReadResult::NotFound | ReadResult::Seen, _) => {
-            let why =
-                "listing is forbidden, and only a list would show where the node's machine is";
+            let why = "the Supervisor forbids listing VirtualMachines, and only a list would show \
+                       the node's machine; allow the verb list";
             Verdict::Unknown(Unknown::Incomplete(why.to_owned()))
         }
     }
@@ -186,8 +188,8 @@ pub(super) fn objection(node: &NodeIdentity, reading: &ReadByName, view: &View) 
                 Some(other) if !is_its && !lacks_uuid(other) => None,
                 Some(machine) if !is_its => Some(lacks_uuid_reason(machine)),
                 _ => {
-                    let why =
-                        "a read by name shows the node's VirtualMachine, which the list leaves out";
+                    let why = "a read by name shows the node's VirtualMachine, but the list does \
+                               not contain it";
                     Some(Unknown::Incomplete(why.to_owned()))
                 }
             }

@@ -69,7 +69,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             }
             Ok(()) => {}
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), "looking up machines failed; retrying");
+                tracing::warn!(error = %Chain(&err), "looking up the machines of nodes failed; retrying");
                 shared.lock().vcenters[index].last_call_failed = true;
                 let pause = err.retry().pause(backoff.next_pause());
                 let text = Chain(&err).to_string();

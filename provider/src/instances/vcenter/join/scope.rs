@@ -134,11 +134,15 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
     };
     if before.is_none_or(|known| known.listed != listed) {
         if let Some(problem) = &listed.problem {
-            tracing::error!(problem = %problem, "configured datacenter names do not resolve; retrying");
+            tracing::error!(problem = %problem, "cannot find a configured datacenter in vCenter; retrying");
         } else {
             let n_datacenters = listed.datacenters.len();
             let is_everything = listed.is_everything;
-            tracing::info!(n_datacenters, is_everything, "configured datacenters resolved");
+            tracing::info!(
+                n_datacenters,
+                is_everything,
+                "found the configured datacenters in vCenter"
+            );
         }
     }
     listed

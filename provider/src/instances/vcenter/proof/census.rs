@@ -124,7 +124,9 @@ impl Census {
             ));
         }
         if self.machines.is_empty() {
-            return Some(format!("this login sees no machine at all in {vcenter}"));
+            return Some(format!(
+                "this login sees no machine at all in {vcenter}; let the login read the inventory"
+            ));
         }
         (self.n_unknown > 0).then(|| {
             format!(
@@ -185,7 +187,7 @@ async fn take_census(client: &Vcenter) -> Census {
         Ok(()) => tracing::info!(
             n_machines = census.machines.len(),
             n_unknown = census.n_unknown,
-            "read the UUIDs of all machines"
+            "read the UUIDs of all machines, to prove that machines are gone"
         ),
         Err(err) => {
             tracing::warn!(error = %Chain(&err), "reading the UUIDs of all machines failed; a later lookup retries");

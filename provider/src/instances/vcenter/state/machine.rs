@@ -192,7 +192,10 @@ impl Machine {
             "config.extraConfig[\"guestinfo.metadata.encoding\"]" => {
                 self.guest.cloud_init_encoding = option_value(value);
             }
-            other => tracing::debug!(path = other, "ignored a property that was not requested"),
+            other => tracing::debug!(
+                path = other,
+                "vCenter sent a property that was not requested; ignoring it"
+            ),
         }
     }
 

@@ -339,7 +339,7 @@ impl State {
         let linked = self.nodes.get(&name).and_then(|t| t.link.as_ref());
         let is_other = linked.is_some_and(|link| uuid.is_some_and(|uuid| uuid != link.uuid));
         if is_news && is_other {
-            tracing::warn!(node = %name, machine = %machine, "the recorded reference names another machine now; searching for the machine again");
+            tracing::warn!(node = %name, machine = %machine, "the recorded reference now belongs to another machine; searching for the machine of the node again");
             self.unlink(&name, effects);
             self.start_attempt(&name, Instant::now(), effects);
         } else if is_news {

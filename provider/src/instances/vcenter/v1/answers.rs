@@ -82,7 +82,7 @@ impl Shared {
             Err(why) => Err(why),
         };
         if let Err(why) = noted {
-            tracing::info!(node = %node.name, reason = %why, "machine of a new node not found; the next lookup searches again");
+            tracing::info!(node = %node.name, reason = %why, "found no machine for a new node; the next lookup searches again");
         }
     }
 

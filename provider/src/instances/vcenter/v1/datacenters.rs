@@ -41,7 +41,9 @@ pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> SearchRoots {
     let mut all = None;
     if names.is_empty() {
         match anywhere(client, "*", &mut all).await {
-            Ok(all) if all.is_empty() => problems.push("the login sees no datacenter".to_owned()),
+            Ok(all) if all.is_empty() => problems.push(
+                "the login sees no datacenter; let the login read the datacenters".to_owned(),
+            ),
             Ok(all) => found = all,
             Err(why) => problems.push(why),
         }
@@ -127,7 +129,9 @@ async fn along(client: &Vcenter, path: &str) -> Result<Vec<MoRef>, String> {
     let mut folders =
         vec![if is_absolute { session.content.root_folder } else { root(client).await? }];
     let names: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let (last, above) = names.split_last().ok_or_else(|| format!("{path:?} is not a path"))?;
+    let (last, above) = names.split_last().ok_or_else(|| {
+        format!("{path:?} is not a path of a datacenter; write it like /FOLDER/DATACENTER")
+    })?;
     for name in above {
         let mut next = Vec::new();
         for folder in folders {

@@ -183,7 +183,9 @@ async fn read(
     let object = objects.first();
     let object = object.ok_or_else(|| {
         Unknown::Unavailable(
-            "a search finds the node's machine, but this login cannot read it".to_owned(),
+            "a search finds the node's machine, but this login cannot read it; let the login read \
+             it"
+            .to_owned(),
         )
     })?;
     Ok(full_properties::machine(object))

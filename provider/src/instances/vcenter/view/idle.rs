@@ -21,7 +21,7 @@ pub(in crate::instances::vcenter) async fn keep_alive(shared: &Shared, index: Vc
         Ok(()) if was_troubled => shared.lock().vcenters[index].last_call_failed = false,
         Ok(()) => {}
         Err(err) => {
-            tracing::info!(error = %Chain(&err), "keeping the session alive, or logging in again, failed; retrying later");
+            tracing::info!(error = %Chain(&err), "keeping the session at vCenter alive, or logging in again, failed; retrying later");
         }
     }
 }

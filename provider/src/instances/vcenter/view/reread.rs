@@ -92,7 +92,7 @@ impl<'a> Reread<'a> {
             let objects = match client.retrieve(&spec.tolerating_missing()).await {
                 Ok(objects) => objects,
                 Err(err) => {
-                    tracing::warn!(error = %Chain(&err), "reading machines failed; retrying");
+                    tracing::warn!(error = %Chain(&err), "reading machines from vCenter failed; retrying");
                     return;
                 }
             };

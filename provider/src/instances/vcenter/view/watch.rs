@@ -90,7 +90,7 @@ impl<'a> ViewWatch<'a> {
                     }
                     shared.lock().vcenters[index].last_call_failed = true;
                     let pause = backoff.next_pause().max(wanted.unwrap_or_default());
-                    tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes of machines failed; retrying");
+                    tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes of machines at vCenter failed; retrying");
                     tokio::time::sleep(pause).await;
                 }
                 (NextCall::Rebuild, Some(err)) => {
