@@ -3,7 +3,7 @@
 #
 #   benches/idle.sh [NODES [SECONDS]]        by default 5000 and 60
 #
-# Needs the release binaries (cargo build --release --locked -p vsphere-sim -p vsphere-cloud-provider) and curl. The simulated kubelets renew
+# Needs the binaries of a release (cargo build --profile dist --locked -p vsphere-sim -p vsphere-cloud-provider) and curl. The simulated kubelets renew
 # their leases during the measurement, as real ones do. Higher client rates let the provider initialize the nodes in
 # seconds, not in minutes.
 set -euo pipefail

@@ -11,7 +11,7 @@
 # ledger takes up to 128 MiB, so that both would grow during a whole run of 30 minutes. The script sets smaller bounds, which
 # both reach in the first third of such a run. Any later growth is a leak.
 # Exits with 1 if the simulator or the provider later exceeds 1.1 times its maximum of the first third plus 16 MiB. Needs the
-# release binaries (cargo build --release --locked -p vsphere-sim -p vsphere-cloud-provider) and curl.
+# binaries of a release (cargo build --profile dist --locked -p vsphere-sim -p vsphere-cloud-provider) and curl.
 set -euo pipefail
 
 nodes=${1:-500} minutes=${2:-30} out=${3:-${TMPDIR:-/tmp}/soak.tsv}
@@ -39,7 +39,7 @@ done
 
 # Makes up to two changes a second: of addresses, of power, and by creating and deleting machines with kubelets. The provider
 # deletes the Nodes of the deleted machines.
-happen() { "$release/sim" world event "$1" >/dev/null 2>>"$dir/churn.log" || echo "$1" >>"$dir/churn.failed"; }
+happen() { "$dist/sim" world event "$1" >/dev/null 2>>"$dir/churn.log" || echo "$1" >>"$dir/churn.failed"; }
 churn() {
   local n=0 machine
   until [ -e "$dir/end" ]; do

@@ -6,10 +6,10 @@
 # dir is a temporary folder. The caller may add options of `sim serve` to the array `serve` before it calls `start`, and ids
 # of processes to the array `others`. At the exit the processes in `others` end before provider and simulator.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-release=${CARGO_TARGET_DIR:-$root/target}/release
+dist=${CARGO_TARGET_DIR:-$root/target}/dist
 me=$(basename "$0")
 for program in sim provider; do
-  [ -x "$release/$program" ] || { echo "$me: $release/$program is missing: cargo build --release --locked -p vsphere-sim -p vsphere-cloud-provider" >&2; exit 1; }
+  [ -x "$dist/$program" ] || { echo "$me: $dist/$program is missing: cargo build --profile dist --locked -p vsphere-sim -p vsphere-cloud-provider" >&2; exit 1; }
 done
 command -v curl >/dev/null || { echo "$me: curl is missing: apt-get install curl" >&2; exit 1; }
 
@@ -27,7 +27,7 @@ running() { kill -0 "$1" 2>/dev/null || { echo "$me: $2 has ended; its last log 
 
 start() {
   local nodes=$1; shift
-  "$release/sim" serve --vms "$nodes" --nodes all --zones 3 --env "$dir/env" --vcenter-listen 127.0.0.1:0 \
+  "$dist/sim" serve --vms "$nodes" --nodes all --zones 3 --env "$dir/env" --vcenter-listen 127.0.0.1:0 \
     --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 "${serve[@]}" >"$dir/sim.log" 2>&1 &
   sim=$!
   until [ -s "$dir/env" ]; do running "$sim" sim; sleep 0.1; done
@@ -43,7 +43,7 @@ port = "${SIM_VC0_URL##*:}"
 region = "k8s-region"
 zone = "k8s-zone"
 CONF
-  "$release/provider" --cloud-provider=vsphere --cloud-config="$dir/vsphere.conf" --kubeconfig="$KUBECONFIG" \
+  "$dist/provider" --cloud-provider=vsphere --cloud-config="$dir/vsphere.conf" --kubeconfig="$KUBECONFIG" \
     --leader-elect=false --secure-port=0 "$@" >"$dir/provider.log" 2>&1 &
   provider=$!
   token=$(sed -nE 's/^ +token: +//p' "$KUBECONFIG" | head -n 1)

@@ -35,17 +35,17 @@ pub struct Peer {
 }
 
 impl Program {
-    /// Our `sim serve` with this number of machines in three zones and no Nodes, from the build
-    /// directory of this bench.
+    /// Our `sim serve` with this number of machines in three zones and no Nodes, as a release ships
+    /// it, from the build directory of this bench.
     ///
     /// # Errors
     /// If the program is not built, returns a message that names it and the command that builds it.
     pub fn sim(machines: u32) -> Result<Self, String> {
         let here = std::env::current_exe().map_err(|err| err.to_string())?;
-        let binary = here.ancestors().nth(2).map(|dir| dir.join("sim"));
+        let binary = here.ancestors().nth(3).map(|target| target.join("dist/sim"));
         let binary = binary.filter(|binary| binary.is_file());
-        let binary =
-            binary.ok_or("sim is not built; run cargo build --release --locked -p vsphere-sim")?;
+        let binary = binary
+            .ok_or("sim is not built; run cargo build --profile dist --locked -p vsphere-sim")?;
         let arguments =
             ["serve", "--nodes", "0", "--zones", "3", "--vcenter-listen", "127.0.0.1:0"];
         let arguments = arguments.into_iter().chain(["--cluster-listen", "127.0.0.1:0"]);

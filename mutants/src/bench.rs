@@ -22,9 +22,9 @@ use crate::tree::Tree;
 /// [`LEAST_DURATION`].
 const PATIENCE: u32 = 3;
 const LEAST_DURATION: Duration = Duration::from_secs(60);
-/// Limit of the time without a new line of output, as a multiple of that time without a mutant, and
-/// at least [`LEAST_SILENCE`]. A provider in a busy loop exceeds this limit long before that of the
-/// whole run.
+/// Limit of the silence of a run, the time without a new line of output: a multiple of the longest
+/// silence without a mutant, and at least [`LEAST_SILENCE`]. A provider in a busy loop exceeds this
+/// limit long before the time limit of the run.
 const SILENCE: u32 = 6;
 const LEAST_SILENCE: Duration = Duration::from_secs(45);
 

@@ -60,7 +60,8 @@ fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync 
     Case::new(scenario, judge).canary(Canary::Gone(n), end)
 }
 
-/// Returns the maximum number of calls of a check, from the catalogue; 0 for an unknown ID.
+/// Returns the maximum number of calls that a check permits with this backend, from the catalogue;
+/// 0 for an unknown ID. Panics if the check has no number for the backend.
 fn allowed(id: &str, backend: Backend) -> u64 {
     catalogue::entry(id).map_or(0, |entry| entry.allowed(backend))
 }

@@ -111,7 +111,7 @@ impl Folder {
     /// Returns the known differences; empty if the file does not exist.
     ///
     /// # Errors
-    /// Fails if the file cannot be parsed.
+    /// Fails if the file cannot be read or parsed.
     pub fn known(&self) -> anyhow::Result<Vec<Difference>> {
         let path = self.0.join(KNOWN);
         if !path.exists() {

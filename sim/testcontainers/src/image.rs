@@ -23,8 +23,8 @@ pub(crate) const CLUSTER: u16 = 26443;
 pub(crate) const SUPERVISOR: u16 = 26444;
 pub(crate) const ADMIN: u16 = 8900;
 
-/// Addresses under which a test that runs in a container reaches published ports. Certificates are
-/// also valid for them, and always for loopback.
+/// Addresses under which a test that runs in a container reaches the published ports of a sim. The
+/// sim's certificates are valid for these addresses and for loopback.
 const HOSTS: [&str; 2] = ["172.17.0.1", "host.docker.internal"];
 
 /// Start of the line that sim prints when every listener accepts connections.

@@ -219,8 +219,8 @@ fn reported_power_changes(run: &Run) -> u64 {
     n
 }
 
-/// Creates a case in which a machine is powered off and on in turn for some time. The provider must
-/// write its node at most once per monitor period.
+/// Creates a case in which a machine with a stopped kubelet is powered off and on in turn for less
+/// than 50 s. The provider must write the machine's Node at most once per monitor period.
 fn flapping(backend: Backend) -> Case {
     let mut scenario = world(3, s(900)).at(SETTLED, Command::StopKubelet(machine(1)));
     // The pause is longer in Supervisor mode, because VM Operator needs 2.5 s to change the power

@@ -45,7 +45,8 @@ impl AdminError {
         self
     }
 
-    /// Adds the answers to the events of the list that were carried out before the error.
+    /// Sets `done` in the body: the answers to those events of the list that the sim carried out
+    /// before the error.
     pub(super) fn after(mut self, done: &[Value]) -> Self {
         self.body.done = done.to_vec();
         self

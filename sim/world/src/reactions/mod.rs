@@ -96,8 +96,9 @@ pub enum Reaction {
         /// Name of the vCenter that starts.
         vcenter: String,
     },
-    /// A kubelet renews its lease, unless heartbeats are off or its Node was deleted. Every 30th
-    /// heartbeat of a run also writes the status.
+    /// A kubelet renews its lease. At every 30th heartbeat of a run it first writes its status. If
+    /// the Node was deleted, the heartbeat deletes the lease instead and is the last one. While
+    /// heartbeats are off, the lease stays as it is.
     Heartbeat {
         /// Name of the Node of the kubelet.
         node: String,

@@ -68,7 +68,8 @@ pub(super) async fn build(
     }
 }
 
-/// Creates the filter of a view. Returns it with the paths that it reads.
+/// Creates the filter of a view. Returns the filter and the paths that it reads: all of [`PATHS`]
+/// except those in `refused`. Adds each path that vCenter rejects to `refused` and tries again.
 async fn filter(
     client: &Vcenter,
     session: &Session,

@@ -1,7 +1,7 @@
 //! Checks that a schema is structural: every field has a type outside of `allOf`, `anyOf`, `oneOf`
 //! and `not`, unless its `x-kubernetes-int-or-string` or `x-kubernetes-preserve-unknown-fields` is
-//! true. These alternatives only restrict the values of fields that are defined outside of
-//! them.
+//! true. Schemas inside `allOf`, `anyOf`, `oneOf` and `not` may only restrict the values of fields
+//! that the schema defines outside of these four.
 //!
 //! Follows `apiextensions-apiserver: pkg/apiserver/schema/{validation,complete}.go`. Like the real
 //! server, this module sorts the errors by their text.
