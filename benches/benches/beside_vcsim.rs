@@ -52,8 +52,8 @@ async fn main() {
 }
 
 /// Starts a program, measures every operation, prints the figures, and stops the program.
-/// `reference` has the rates of the program that was measured first, for the ratios; `None` for
-/// this program itself. Returns the rates in the order of the operations.
+/// `reference` has the rates of the program that was measured first, for the ratios; `None` while
+/// measuring that first program. Returns the rates in the order of the operations.
 async fn measure(program: &Program, reference: Option<&[f64]>) -> Vec<f64> {
     let peer = program.start().await;
     println!(

@@ -79,7 +79,8 @@ impl Program {
     /// Starts the program and logs in.
     ///
     /// # Panics
-    /// If the program does not start, or refuses the login of the administrator.
+    /// If the program does not start, ends without printing its URL, or refuses the login of the
+    /// administrator.
     #[expect(clippy::disallowed_methods, reason = "the bench measures wall time")]
     pub async fn start(&self) -> Peer {
         let begin = Instant::now();
@@ -166,6 +167,9 @@ impl Peer {
     }
 
     /// Returns the BIOS UUIDs of all machines.
+    ///
+    /// # Panics
+    /// If an answer has an error status, as every fault has.
     pub async fn uuids(&self) -> Vec<String> {
         let view = self
             .text(envelope(
@@ -187,7 +191,7 @@ impl Peer {
     /// Returns the id of the machine with this BIOS UUID, such as `vm-17`.
     ///
     /// # Panics
-    /// If no machine has this UUID.
+    /// If no machine has this UUID, or if the answer has an error status.
     pub async fn reference(&self, uuid: &str) -> String {
         let answer = self
             .text(envelope(&format!(

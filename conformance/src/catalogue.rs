@@ -212,8 +212,8 @@ pub fn unknown_id(id: &str) -> InputError {
     InputError::unknown("no check is called", id).remedy(remedy)
 }
 
-/// Returns the known word with the smallest edit distance to `word`, or `None` if this distance
-/// exceeds half the length of the known word.
+/// Returns the known word with the smallest edit distance to `word`. Returns `None` if this
+/// distance exceeds half the length of the known word, or if `known` is empty.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.map(|it| (edits(word, it), it));
     let (n, near) = scored.min_by_key(|(n, _)| *n)?;

@@ -4,8 +4,8 @@
 //! scenario of each case, by default in virtual time, and `judge` examines the world's log and the
 //! calls of the run. `kubernetes` compares the simulated Kubernetes API with a real one.
 //!
-//! Each module uses only modules before it in this order: `scenario`, `catalogue`, `kubernetes`, `lab`,
-//! `judge`, `lives`, `checks`, `cost`, `suite`, `foreign`, `e2e`, `cli`.
+//! Each module uses only modules before it in this order: `scenario`, `catalogue`, `kubernetes`,
+//! `lab`, `judge`, `lives`, `checks`, `cost`, `suite`, `foreign`, `e2e`, `cli`.
 //!
 //! The public API is [`foreign::Tests`], for the tests of a vendor's repository.
 

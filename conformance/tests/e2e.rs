@@ -1,6 +1,7 @@
 //! Runs the suite in containers: a kind cluster for each mode, every scenario, and a complete
-//! cleanup. Start it with `cargo test -p vsphere-conformance --test e2e -- --ignored`. It needs a Docker
-//! engine, or root and `dockerd` (see `kind/README.md`), and takes a quarter of an hour.
+//! cleanup. The command is `cargo test -p vsphere-conformance --test e2e -- --ignored`. The test
+//! needs a Docker engine, or root and `dockerd` (see `kind/README.md`), and takes a quarter of an
+//! hour.
 
 use std::process::Command;
 

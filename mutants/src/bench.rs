@@ -37,7 +37,8 @@ const V1: [&str; 10] = ["CCM", "ISO", "LIFE", "LIVE", "NODE", "OBS", "ROB", "SEC
 /// endpoint and signals.
 const AS_PROCESS: [&str; 3] = ["NODE-INIT-001", "CCM-007", "CCM-008"];
 
-/// Results of the catalogue without a mutant, in one mode and way.
+/// Results of the catalogue without a mutant, in one mode and in one of the ways of
+/// [`WAYS`](crate::draw::WAYS).
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline {
     pub(crate) way: &'static str,
@@ -56,10 +57,11 @@ struct PassingCheck {
 }
 
 impl Baseline {
-    /// Returns the checks that execute the code of a mutant, and the limits of a run of them:
-    /// [`PATIENCE`] and [`SILENCE`] times the times without a mutant, and at least
-    /// [`LEAST_DURATION`] and [`LEAST_SILENCE`]. The mutant cannot change the result of any other
-    /// check.
+    /// Returns the checks that execute the code of a mutant, and the limits of a run of these
+    /// checks. The time limit is [`PATIENCE`] times the sum of their durations without a mutant,
+    /// and at least [`LEAST_DURATION`]. The limit of the silence is [`SILENCE`] times their longest
+    /// silence without a mutant, and at least [`LEAST_SILENCE`]. The mutant cannot change the
+    /// result of any other check.
     pub(crate) fn checks_of(&self, number: u32) -> (Vec<String>, Bounds) {
         let checks = || self.checks.iter().filter(|it| it.reached.contains(&number));
         let duration: Duration = checks().map(|it| it.duration).sum();
@@ -184,8 +186,9 @@ impl Bench {
         Ok(Some(unsure.unwrap_or_else(crashed)))
     }
 
-    /// Runs each check of a mode and way without a mutant, in a separate process; returns the
-    /// checks that pass.
+    /// Runs each check of a mode and way without a mutant, in a separate process, up to `jobs` at a
+    /// time. Returns the checks that pass. Fails if a check does not pass in the way `auto` or
+    /// [`PROCESS`].
     pub(crate) async fn baseline(
         &self,
         mode: &str,
@@ -213,9 +216,9 @@ impl Bench {
         Ok(Baseline { way, checks })
     }
 
-    /// Runs one check without a mutant. If the check does not pass, returns an error in the ways
-    /// `auto` and [`PROCESS`], and `None` in the other ways. With [`PROCESS`] a partial check
-    /// passes.
+    /// Runs one check without a mutant. The run writes the numbers of the mutants that it executes
+    /// to `file`. If the check does not pass, returns an error in the ways `auto` and [`PROCESS`],
+    /// and `None` in the other ways. With [`PROCESS`] a partial check passes.
     async fn baseline_of(
         &self,
         mode: &str,
@@ -294,8 +297,9 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs the judge once. With `reached`, the judge, or the provider process that it starts,
-    /// writes the numbers of the mutants that it executes to that file.
+    /// Runs the judge once. `more` are further arguments, which have no effect in the way
+    /// [`PROCESS`]. With `reached`, the process that contains the provider writes the numbers of
+    /// the executed mutants to this file.
     async fn run_judge(
         &self,
         asked: &JudgeRequest<'_>,
@@ -377,7 +381,7 @@ impl Bench {
         Ok(None)
     }
 
-    /// Returns the mutants that the tests execute, one set per test program. All tests must pass
+    /// Returns the mutants that the tests execute, one set per test program. Fails if a test fails
     /// without a mutant.
     pub(crate) async fn tests_reach(&self) -> anyhow::Result<Vec<BTreeSet<u32>>> {
         let mut all = Vec::new();

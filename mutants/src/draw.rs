@@ -38,7 +38,8 @@ impl Plan {
 
     /// Returns the ways in which a mutant of this file is run: first the instances mode that
     /// executes this code, then the other ones if `all_ways` is true, then [`PROCESS`] if `process`
-    /// is true.
+    /// is true. With a vCenter, the other ones do not include `watch`, which is the same as `auto`
+    /// there.
     pub(crate) fn ways(&self, file: &str) -> Vec<&'static str> {
         let own = way(file);
         // With a vCenter, `watch` is the same as `auto`.

@@ -36,7 +36,7 @@ impl Mutant {
     }
 }
 
-/// Mutants of a file, and the modules that it declares and that get none.
+/// Mutants of a file, and the modules of the file that get no mutants.
 #[derive(Debug)]
 pub(crate) struct FoundMutants {
     pub(crate) mutants: Vec<Mutant>,

@@ -64,7 +64,8 @@ impl<'a> CaughtBy<'a> {
     }
 }
 
-/// Reads all handwritten mutants.
+/// Reads all handwritten mutants. Fails if a mutant names no check, or a check in another form than
+/// [`CaughtBy::read`] parses.
 pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<HandwrittenMutant>> {
     let text = std::fs::read_to_string(root.join(FILE)).context(FILE)?;
     let all: Vec<HandwrittenMutant> = serde_saphyr::from_str(&text).context(FILE)?;

@@ -216,7 +216,8 @@ async fn sample(tree: &Tree, arguments: &RunArguments) -> anyhow::Result<ExitCod
     Ok(ExitCode::from(u8::from(too_few)))
 }
 
-/// Runs the sample of one mode, and prints each new result. Returns also the stored results.
+/// Runs the sample of one mode, and prints each new result. Returns the new results and those that
+/// earlier runs have stored.
 async fn sample_of(tree: &Tree, plan: &Plan) -> anyhow::Result<Vec<run::MutantResult>> {
     let bar = indicatif::ProgressBar::new(plan.sample as u64);
     let mut done = |done, _, result: &run::MutantResult| {

@@ -64,7 +64,8 @@ impl Survivors {
     }
 }
 
-/// Returns the text of the page, from the stored results of the samples of this seed.
+/// Returns the text of the page, from the stored results of the samples of this seed. Fails if a
+/// mode has no stored results.
 pub(crate) fn text(
     tree: &Tree,
     seed: u64,

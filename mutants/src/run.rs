@@ -30,8 +30,8 @@ pub(crate) struct MutantResult {
 }
 
 impl MutantResult {
-    /// Returns the ways in which the catalogue has yet to be run with a mutant; `before` is the
-    /// stored result of the mutant, if any.
+    /// Returns the ways in which the catalogue has yet to be run with a mutant; none if a check or
+    /// a test has caught the mutant before. `before` is the stored result of the mutant, if any.
     fn ways_left(before: Option<&Self>, mutant: &BuiltMutant, plan: &Plan) -> Vec<&'static str> {
         if before.is_some_and(|it| it.end.is_caught() || matches!(it.end, End::Test(_))) {
             return Vec::new();
@@ -48,7 +48,9 @@ impl MutantResult {
 const TEST: Duration = Duration::from_secs(300);
 
 /// Runs a sample and stores the results. Does not repeat runs of the catalogue whose results are
-/// stored; with [`Plan::tests`] runs the tests again with mutants that survived.
+/// stored; with [`Plan::tests`] runs the tests again with mutants that survived. Calls `done` after
+/// each mutant with the number of results so far, the size of the sample and the result. Returns
+/// all results of the sample, including the stored ones.
 pub(crate) async fn sample(
     tree: &Tree,
     plan: &Plan,
@@ -195,8 +197,8 @@ fn keep(file: &Path, result: &MutantResult) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the handwritten mutants against the checks that must catch them; returns one line for each
-/// miss.
+/// Runs each handwritten mutant against the checks that must catch it, and calls `done` with one
+/// line per check. Returns the lines of the misses. A hang or a crash is a miss, too.
 pub(crate) async fn by_hand(
     tree: &Tree,
     jobs: usize,

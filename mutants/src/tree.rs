@@ -135,9 +135,9 @@ impl Tree {
         Ok(files)
     }
 
-    /// Copies the files of the workspace that get no mutants, adds [`WOVEN`] to each of [`CRATES`],
-    /// and removes files that the workspace no longer has. Does not write unchanged files, so that
-    /// cargo does not build them again.
+    /// Copies the files of the workspace that get no mutants, and adds [`WOVEN`] to each of
+    /// [`CRATES`]. Deletes files from the copy that the workspace no longer has. Does not write
+    /// unchanged files, so that cargo does not build them again.
     fn copy(&self) -> anyhow::Result<()> {
         let tree = self.dir().join("tree");
         let sources: BTreeSet<String> = self.sources()?.into_iter().collect();
@@ -155,8 +155,8 @@ impl Tree {
     }
 
     /// Builds the judge with these mutants, and the crates' tests if `tests` is true. Leaves out
-    /// mutants that do not compile, but fails if a handwritten one does not. Returns the mutants in
-    /// the build, and stores them for [`Tree::built`].
+    /// mutants that do not compile, and tells `say` how many, but fails if a handwritten one does
+    /// not compile. Returns the mutants in the build, and stores them for [`Tree::built`].
     pub(crate) fn build(
         &self,
         mutants: &[Mutant],

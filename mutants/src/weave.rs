@@ -50,8 +50,9 @@ pub(crate) fn weave(source: &str, wraps: &[(u32, &Wrap)]) -> String {
     text
 }
 
-/// Writes the ends of the open wraps that end before or at `place`. If `inserts` is true, leaves
-/// open a wrap around a piece that ends at `place`.
+/// Closes the wraps in `open` that end before or at `place`: appends the source from `at` to the
+/// end of each wrap and the code after it to `text`, moves `at` to this end, and removes the wrap
+/// from `open`. If `inserts` is true, leaves open a wrap around a piece that ends at `place`.
 fn close(
     text: &mut String,
     source: &str,

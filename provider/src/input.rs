@@ -4,7 +4,9 @@ use std::{borrow::Cow, fmt};
 
 /// Reason why the provider refuses a flag, a file, or a value in one of them.
 ///
-/// Its text is `WHAT: KEY: VALUE PROBLEM; REMEDY`, without the parts that are not set.
+/// Its text is `WHAT: KEY: VALUE PROBLEM; REMEDY`, without the parts that are not set. A problem
+/// that begins with a noun precedes the value (`unknown suite "x"`), and a condition follows a
+/// colon (`: expected text or json`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
     /// Flag, file or environment variable that the error is about; `None` if the text does not name
@@ -53,19 +55,20 @@ impl InputError {
         Self { problem: Problem::Noun(noun), ..Self::invalid(value, "") }
     }
 
-    /// An error about a list in the place of a single value.
+    /// An error about a list in the place of a single value. Its text begins with the list and
+    /// continues with a colon and `sentence`.
     pub fn list(items: &[String], sentence: &'static str) -> Self {
         let problem = Problem::Sentence(sentence);
         Self { value: Some(format!("{items:?}").into()), problem, ..Self::new("") }
     }
 
-    /// Adds what to do.
+    /// Sets the remedy, an instruction such as `write 1 to 65535`. It replaces a condition.
     #[must_use]
     pub fn remedy(self, action: impl Into<Cow<'static, str>>) -> Self {
         Self { remedy: Some(Remedy::Action(action.into())), ..self }
     }
 
-    /// Adds the condition that the value must meet.
+    /// Sets the condition that the value must meet. It replaces a remedy.
     #[must_use]
     pub fn condition(self, condition: impl Into<Cow<'static, str>>) -> Self {
         Self { remedy: Some(Remedy::Condition(condition.into())), ..self }

@@ -1,6 +1,7 @@
-//! A test as another crate writes it, in this process and without features of this crate.
+//! Tests as another crate writes them: in the process of the test, and without features of this
+//! crate.
 //!
-//! `cargo test -p vsphere-sim --no-default-features --test in_process` runs it.
+//! `cargo test -p vsphere-sim --no-default-features --test in_process` runs them.
 
 use std::time::Duration;
 

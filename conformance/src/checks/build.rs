@@ -80,7 +80,8 @@ pub(super) fn ips(texts: &[&str]) -> Vec<IpAddr> {
 pub(super) const KNOWN_UUID: Uuid = Uuid::from_u128(0x4242_5eed_0000_4000_8000_0000_0000_0001);
 
 /// Sets the UUID of the `n`-th machine to [`KNOWN_UUID`] before the provider starts, and then
-/// starts the machine's kubelet anew, so that the Node has this UUID, too.
+/// starts the machine's kubelet anew, so that the Node has this UUID, too. With a Supervisor,
+/// delays the start of the provider to 3 s.
 pub(super) fn known_uuid(backend: Backend, scenario: Scenario, n: u32) -> Scenario {
     let scenario = scenario
         .at(s(0), Command::SetUuid { machine: machine(n), uuid: Some(KNOWN_UUID) })
@@ -166,8 +167,8 @@ pub(super) fn with_outage(
     }
 }
 
-/// Returns the command that creates a Ready Node called `early` with this system UUID.
-/// [`create_machine_of_early`] creates its machine.
+/// Returns the command that creates a Ready, uninitialized Node called `early` with this system
+/// UUID. [`create_machine_of_early`] creates its machine.
 pub(super) fn create_node_early(uuid: Uuid) -> Command {
     early_with(uuid, serde_json::json!([{"type": "Ready", "status": "True"}]))
 }

@@ -20,13 +20,14 @@ use crate::scenario::Backend;
 /// A change of a machine to which a working provider reacts with a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Canary {
-    /// The scenario deletes the machine with this number. The provider has to delete its Node.
+    /// The scenario deletes the machine with this number. The provider has to delete the machine's
+    /// Node.
     Gone(u32),
     /// The scenario powers off the machine with this number. The provider has to set the shutdown
-    /// taint on its Node.
+    /// taint on the machine's Node.
     Off(u32),
     /// The scenario changes the address of the machine with this number. The provider has to write
-    /// the address to its Node.
+    /// the address to the machine's Node.
     Moved(u32),
 }
 
@@ -78,13 +79,14 @@ impl Canary {
 
 impl Case {
     /// Adds a canary at `at`. A pass of the case becomes inconclusive if the provider does not
-    /// react to the canary in time.
+    /// react within [`Canary::bound`]. A scenario that would end before this limit lasts until one
+    /// second after it.
     pub(super) fn canary(self, canary: Canary, at: Duration) -> Self {
         self.canary_within(canary, at, s(0))
     }
 
-    /// Adds a canary whose limit is longer by `patience`, because the provider may still pause
-    /// after earlier failures.
+    /// Adds a canary as [`Self::canary`] does, but with a limit that is longer by `patience`,
+    /// because the provider may still pause after earlier failures.
     pub(super) fn canary_within(
         mut self,
         canary: Canary,

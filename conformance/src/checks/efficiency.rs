@@ -1,4 +1,5 @@
-//! EFF: number of calls and bytes that a provider needs, above all while nothing changes.
+//! EFF and CCM-020: number of calls and bytes that a provider needs, above all while nothing
+//! changes, and the maximum rate of its requests to the cluster.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -139,7 +140,9 @@ fn left_alone(backend: Backend) -> Case {
 }
 
 /// Creates a case in which 1,100 machines change address at the same time, more than vCenter
-/// reports in one answer.
+/// reports in one answer. The provider must write all addresses by the limit of
+/// [`addresses::all_shown`], and may make only as many calls to the backend as the catalogue
+/// allows.
 fn burst(backend: Backend) -> Case {
     let (scenario, begin) = addresses::many_changes();
     let end = begin + s(60);

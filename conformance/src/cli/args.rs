@@ -151,7 +151,8 @@ pub(super) struct RunArguments {
     pub(super) foreign: foreign::command::Arguments,
 }
 
-/// Returns the first given flag that needs `--provider`, if `--provider` is not given.
+/// Returns the first flag on the command line that needs `--provider`; `None` if `--provider` is
+/// given, too, or if no such flag is given.
 ///
 /// The parser does not enforce this requirement if another flag, such as `--mode`, excludes
 /// `--provider`.

@@ -92,8 +92,9 @@ fn exemption(text: &str) -> Result<(Invariant, String), String> {
     Ok((Invariant::try_from(number)?, reason.to_owned()))
 }
 
-/// Judges the recording. Returns exit code 1 if an invariant is broken, 7 if the provider makes no call for machines, and 0 otherwise. A broken invariant does not count
-/// if it is exempt, or if it is a policy and `--policies` is not given.
+/// Judges the recording and prints the result. Returns exit code 7, without judging an invariant,
+/// if the provider made no call for machines; else 1 if an invariant is broken; else 0. A broken
+/// invariant does not count if it is exempt, or if it is a policy and `--policies` is not given.
 pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let recorded = recorded(arguments)?;
     let (path, has_ended) = (arguments.record.display(), recorded.recording.has_ended);
@@ -139,7 +140,8 @@ fn of_backend(run: &Run) -> usize {
 /// Reads the recording, the ledger and the other files that the arguments name.
 ///
 /// # Errors
-/// Returns a message for the user if a file cannot be read, or if its content cannot be used.
+/// Returns a message for the user if a file cannot be read, if its content cannot be used, if
+/// ledger and recording are of different simulators, or if the ledger lacks a record.
 fn recorded(arguments: &Arguments) -> Result<RecordedRun, InputError> {
     let (path, ledger_path) = (arguments.record.display(), arguments.ledger.display());
     let unusable = |error: String| {
@@ -201,7 +203,8 @@ fn recorded(arguments: &Arguments) -> Result<RecordedRun, InputError> {
     })
 }
 
-/// Reads a file with a secret.
+/// Returns the secret in a file, without the whitespace around it. Fails if the file cannot be read
+/// or is empty, or if the secret has fewer than [`SHORTEST`] bytes.
 fn secret(path: &Path) -> Result<String, InputError> {
     let unusable = |why: String| {
         let remedy = "name a file with a token";
@@ -217,7 +220,8 @@ fn secret(path: &Path) -> Result<String, InputError> {
     }
 }
 
-/// Returns the invariants that these files cannot show, or show only in part, each with the reason.
+/// Returns the invariants that are not judged, each with the reason: the files cannot show the
+/// invariant, or show only a part of it, or an argument is given or missing.
 fn excluded(arguments: &Arguments, run: &Run) -> Vec<(Invariant, &'static str)> {
     let has_cluster_calls = of_cluster(run) > 0;
     let is_supervisor = !run.backend().is_vcenter();

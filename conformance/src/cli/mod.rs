@@ -83,7 +83,8 @@ fn surroundings() -> anyhow::Result<e2e::command::Surroundings> {
     Ok(e2e::command::Surroundings { directory, cache: cache.join("vsphere-lab") })
 }
 
-/// Returns a function that returns the wall time since this call; only reports use it.
+/// Starts a clock. The returned function returns the wall time since this start; only reports show
+/// it.
 fn elapsed() -> impl FnMut() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "the wall time of a whole run, for reports only")]
     let begin = Instant::now();

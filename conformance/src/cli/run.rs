@@ -84,8 +84,9 @@ fn run_ours(
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
 }
 
-/// Judges our provider by the checks of `filter` in every mode, and prints each conclusion. Ends at
-/// the first failure if the arguments ask for that.
+/// Judges our provider by the checks of `filter` in every mode, prints each conclusion, and writes
+/// the ledger of each case to the given `Ledgers`, if any. With `--fail-fast`, ends after the first
+/// check that is neither passed (`pass` or `partial`) nor skipped.
 fn judge_ours(
     out: &mut impl Write,
     filter: &Filter,

@@ -151,7 +151,8 @@ fn of_process(
 }
 
 /// Plays the trials whose line contains `text`, one by one, and prints the ledger, the provider's
-/// log and the violations of each.
+/// log and the violations of each. Returns exit code 1 if a trial has violations, else 0. Fails if
+/// no line contains `text`.
 fn transcripts(
     out: &mut impl Write,
     arguments: &Arguments,
@@ -192,7 +193,7 @@ fn is_wanted(arguments: &Arguments, life: &str) -> bool {
 }
 
 /// Runs the sweep of one kind in one mode, prints its results, and adds them to `totals`. Does not
-/// repeat the trials in the journal, but counts them.
+/// repeat the trials in the journal, but counts them. Adds each trial that it plays to the journal.
 fn one(
     out: &mut impl Write,
     arguments: &Arguments,

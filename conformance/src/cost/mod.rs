@@ -153,7 +153,8 @@ pub struct Row {
     pub writes: BTreeMap<u32, u64>,
     /// Fit of `calls`.
     pub fit: Fit,
-    /// Number of calls of the upstream provider, as a formula and by fleet size.
+    /// Number of calls of the upstream provider, as a formula and by fleet size; without sizes if
+    /// it is unknown.
     pub upstream: (&'static str, BTreeMap<u32, u64>),
     /// Maximum number of calls of our provider by fleet size, without long polls and watches.
     pub allowed: BTreeMap<u32, u64>,

@@ -85,7 +85,7 @@ fn pages(n: u32) -> u64 {
     u64::from(n.div_ceil(PAGE))
 }
 
-/// Gives other addresses to 1 % of the machines, at least to one.
+/// Gives other addresses to 1 % of the `n` machines, but at least to one, at the time `at`.
 pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario {
     for k in 1..=(n / 100).max(1) {
         let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));

@@ -53,12 +53,12 @@ pub(super) async fn nodes(cluster: &str) -> anyhow::Result<Vec<String>> {
     Ok(found.await?.lines().map(str::to_owned).collect())
 }
 
-/// Removes every container of a lab and its cluster with its anonymous volumes, including those of
-/// a killed run. Also removes kind's network if no cluster uses it and no process makes one.
-/// Returns the number of removed containers.
+/// Removes every container of a lab and of the lab's cluster with the container's anonymous
+/// volumes, including containers of a killed run. Also removes kind's network if no cluster uses it
+/// and no other process holds `lock`. Returns the number of removed containers.
 ///
 /// # Errors
-/// Fails if the Docker engine reports an error.
+/// Fails if the Docker engine reports an error about a container, or if `lock` cannot be unlocked.
 pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Result<usize> {
     let mut count = 0;
     loop {
@@ -131,7 +131,7 @@ pub(super) fn network_lock(cache: &Path) -> anyhow::Result<File> {
 /// Returns the address of a container on kind's network.
 ///
 /// # Errors
-/// Fails if the container is not on that network.
+/// Fails if the container does not exist or is not on that network.
 pub(super) async fn address(container: &str) -> anyhow::Result<String> {
     let format = "{{(index .NetworkSettings.Networks \"kind\").IPAddress}}";
     let address = call("docker").args(["inspect", "-f", format, container]).output().await?;

@@ -6,7 +6,8 @@ use crate::foreign::interruption::Interruptions;
 /// that the caller then does.
 ///
 /// # Errors
-/// Fails if the work fails, and with an `Interruption` if a signal ends it.
+/// Fails if the program cannot listen for signals, if the work fails, and with an `Interruption` if
+/// a signal ends it.
 pub(super) async fn until_signal<T>(
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {

@@ -100,10 +100,10 @@ impl PlayOptions {
 }
 
 /// Plays the selected scenarios in a lab, prints the results and writes `e2e.json` to the folder in
-/// `options`.
+/// `options`. Returns the exit code of [`sum_up`].
 ///
 /// # Errors
-/// Fails for a wrong selection, and if the harness fails.
+/// Fails for a wrong selection, if the peer of `--peer` does not exist, and if the harness fails.
 pub(super) async fn play(
     out: &mut impl Write,
     lab: &Lab,

@@ -54,15 +54,15 @@ impl Call {
     /// killed. Use it for programs that would otherwise continue to create containers.
     pub(super) fn bound(program: impl AsRef<OsStr>) -> anyhow::Result<Self> {
         let this = std::env::current_exe()
-            .context("cannot find the path of the running program conformance")?;
+            .context("cannot find the path of the program conformance; mount /proc")?;
         let process = std::process::id().to_string();
         let mut bound = call(this).args([launch::SUBCOMMAND, &process, "--"]).arg(&program);
         bound.words = program.as_ref().to_string_lossy().into_owned();
         Ok(bound)
     }
 
-    /// Runs the program and returns its standard output. The standard error of the program goes to
-    /// that of `conformance`, so that the user sees the progress.
+    /// Runs the program and returns its standard output, trimmed. The standard error of the program
+    /// goes to that of `conformance`, so that the user sees the progress.
     pub(super) async fn output_with_progress(mut self) -> anyhow::Result<String> {
         self.command.stderr(Stdio::inherit());
         self.finish(None).await

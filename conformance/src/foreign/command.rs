@@ -97,7 +97,9 @@ pub struct JudgeOptions<'a> {
 /// names a folder. Returns the exit code.
 ///
 /// # Errors
-/// Returns an [`InputError`] before the run starts, or an error of the harness.
+/// Returns an [`InputError`] if an option or the manifest is invalid, or if something that the
+/// manifest needs is missing. Returns an `Interruption` if a signal ended the run, and another
+/// error if the harness fails.
 pub fn run(
     out: &mut impl Write,
     request: &JudgeOptions<'_>,
@@ -151,11 +153,13 @@ fn real() -> Result<RealApiServer, InputError> {
 }
 
 /// Returns the set-up that all runs of one provider share. `name` is the name of a built-in
-/// manifest or the path of a manifest.
+/// manifest or the path of a manifest. `binary` replaces `$(binary)` in the manifest; `None` stands
+/// for the program `provider` in [`Surroundings::beside`] if the manifest is a built-in one of
+/// ours.
 ///
 /// # Errors
-/// Returns an [`InputError`] if the manifest is invalid, or if it needs a program, an environment variable
-/// or root rights that are missing. Returns another error if the harness fails.
+/// Returns an [`InputError`] if the manifest is invalid, or if it needs a program, an environment
+/// variable or root rights that are missing. Returns another error if the harness fails.
 pub fn setup(
     name: &str,
     binary: Option<&Path>,
@@ -235,8 +239,9 @@ fn cluster(
 }
 
 /// Prepares the driver, runs `work` and returns its result. SIGINT and SIGTERM cancel the token
-/// that `work` gets; if `work` then fails, the error is the [`Interruption`](super::interruption::Interruption). At the end, waits until every provider that this program started has ended,
-/// and removes the scratch directory.
+/// that `work` gets; if `work` then fails, the error is the
+/// [`Interruption`](super::interruption::Interruption). At the end, waits until every provider that
+/// this program started has ended, and removes the scratch directory.
 pub(super) fn with_setup<T>(
     setup: Setup,
     work: impl AsyncFnOnce(&Arc<Setup>, &CancellationToken) -> anyhow::Result<T>,

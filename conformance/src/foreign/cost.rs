@@ -95,8 +95,10 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         }
         [n] => Some(*n),
         _ => {
-            let several = InputError::new("a ledger has one fleet").in_source("--nodes");
-            return Err(several.remedy("write one number").into());
+            let list: Vec<String> = arguments.nodes.iter().map(u32::to_string).collect();
+            let problem = "--ledger permits only one number";
+            let several = InputError::in_flag("--nodes", list.join(","), problem);
+            return Err(several.remedy("write the number of nodes in the ledger").into());
         }
     };
     let name = path.display();
@@ -168,6 +170,9 @@ fn played(
 }
 
 /// Plays the lives of all fleet sizes at the same time, because they wait more than they compute.
+///
+/// # Errors
+/// Fails if a life cannot be played, or if `stop` is canceled.
 async fn lives(
     setup: &Arc<Setup>,
     settings: Settings,

@@ -26,7 +26,8 @@ impl Interruption {
     }
 }
 
-/// Receiver of both signals. Once it exists, the signals no longer end the process by themselves.
+/// Receiver of SIGINT and SIGTERM. Once it exists, these signals no longer end the process by
+/// themselves.
 #[derive(Debug)]
 pub(crate) struct Interruptions {
     interrupt: Signal,

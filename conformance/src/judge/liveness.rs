@@ -1,4 +1,4 @@
-//! Checks the liveness conditions, which must hold once all faults are healed and time has passed.
+//! Checks the liveness conditions, which must hold at the end of a run whose faults are healed.
 
 use std::net::IpAddr;
 
@@ -37,7 +37,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
 }
 
 /// Returns a sentence for each way in which a Node is wrong at the end of the run, with the broken
-/// invariant.
+/// invariant. Returns none for a Node whose provider ID names no UUID.
 fn wrong_node(run: &Run, name: &str, node: &NodeFacts) -> Vec<(Invariant, String)> {
     if node.provider_id.as_deref().is_some_and(names_no_uuid) {
         return Vec::new();

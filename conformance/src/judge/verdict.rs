@@ -27,7 +27,7 @@ pub enum Verdict {
     /// The provider lacks a feature or right that the promise needs, as it declares or as the run
     /// shows.
     NotSupported(Reason),
-    /// The check or case was not run, for another reason.
+    /// The check or case was not run, for a reason other than a missing feature or right.
     Skipped(Reason),
 }
 

@@ -100,8 +100,9 @@ fn url(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Runs a subcommand and returns its exit code: 1 if `diff` finds a difference that is not listed, a listed one that no longer exists, or a recorded answer
-/// that is out of date; 1 if `fuzz` finds a difference; else 0.
+/// Runs a subcommand and returns its exit code: 1 if `diff` finds a difference that is not listed,
+/// a listed one that no longer exists, or a recorded answer that is out of date; 1 if `fuzz` finds
+/// a difference; else 0.
 ///
 /// # Errors
 /// Fails with an [`InputError`] if `--only` selects no sequence. Fails if the harness fails.
@@ -142,7 +143,9 @@ impl Real {
             .worker_threads(1)
             .enable_all()
             .build()
-            .context("cannot start the threads of the program; end other programs and try again")?;
+            .context(
+                "cannot make the async runtime of the program; raise the limit of open files",
+            )?;
         let (peer, url, token, etcd) = match (&server.server, &server.token) {
             (Some(url), Some(token)) => (None, url.clone(), token.clone(), server.etcd.clone()),
             _ => {

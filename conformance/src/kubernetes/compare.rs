@@ -53,7 +53,7 @@ fn walk(real: &Value, ours: &Value, at: &str, paths: &mut Vec<String>) {
 }
 
 /// Returns a description of the step with index `n`, whose answers differ: the request, and a diff
-/// of the two answers.
+/// of the two answers. `left` and `right` are the names of the sides in the diff.
 pub fn report(
     sequence: &Sequence,
     n: usize,

@@ -111,8 +111,9 @@ pub fn judge(
     if out.is_empty() { Ok(()) } else { Err(out) }
 }
 
-/// Returns the list with the actual places: without differences that no longer exist, with new ones
-/// as open, and with the texts of the other ones unchanged.
+/// Returns the known differences with the actual places, which `found` has for every sequence with
+/// differences. Leaves out differences that no longer exist, adds new ones as open, and keeps the
+/// texts of all others.
 pub fn updated(known: &[Difference], found: &[(String, Places)]) -> Vec<Difference> {
     let mut out = Vec::new();
     for (sequence, places) in found {

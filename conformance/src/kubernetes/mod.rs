@@ -31,16 +31,14 @@ pub const VERSION: &str = "v1.36.3";
 /// answers.
 ///
 /// # Errors
-/// Fails if the sequence cannot be sent. An answer with an error status is not an error.
+/// Fails if the runtime cannot be made, or as [`answers`] does. An answer with an error status is
+/// not an error.
 pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<StepAnswer>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .context(
-            "cannot start the threads of the simulated API server; end other programs and try \
-             again",
-        )?;
+        .context("cannot make the async runtime of the simulated API server")?;
     runtime.block_on(async {
         let topology = sim::world::Topology::zones(1).machines(0);
         let sim = sim::Sim::builder().topology(topology).start();
@@ -62,8 +60,7 @@ pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<StepAnswer>> {
 /// Plays a sequence in a new namespace with the name `id`, and normalizes the answers.
 ///
 /// # Errors
-/// Fails if the target cannot be reached, if the namespace exists already, or if a step is not
-/// valid. An answer with an error status is not an error.
+/// Fails as [`play::play`] does. An answer with an error status is not an error.
 pub async fn answers(
     sequence: &Sequence,
     target: &TargetServer,

@@ -189,7 +189,8 @@ impl Names {
         }
     }
 
-    /// Returns the text with values of the server replaced.
+    /// Returns the text with values of the server replaced by names. Gives new names to UIDs and
+    /// addresses that no earlier text contained.
     fn text(&mut self, text: &str) -> String {
         if let Ok(time) = text.parse::<Timestamp>()
             && text.get(..4).is_some_and(|year| year > "2020")
@@ -217,7 +218,7 @@ impl Names {
         text
     }
 
-    /// Replaces resourceVersions in parentheses.
+    /// Replaces each resourceVersion in parentheses by its name, such as `rv1`.
     fn versions_in(&self, text: &str) -> String {
         let mut parts = text.split('(');
         let mut out = parts.next().unwrap_or_default().to_owned();

@@ -52,8 +52,9 @@ const BLOCK: usize = 64 << 10;
 /// created objects if the target keeps them.
 ///
 /// # Errors
-/// Fails if the target cannot be reached or does not answer in time, if the namespace exists
-/// already, or if a step is not valid.
+/// Fails if the target cannot be reached or does not answer in time, if a connection breaks, if the
+/// namespace exists already, if a step is not valid, or if a compaction fails. Created objects then
+/// stay.
 pub async fn play(
     sequence: &Sequence,
     target: &TargetServer,
@@ -181,7 +182,8 @@ impl<'a> Player<'a> {
         Ok(answer)
     }
 
-    /// Saves the values of an answer to which the step gives names.
+    /// Saves the values of an answer to which the step gives names. If the answer lacks a value,
+    /// its name keeps the value of an earlier step, or else gets the value 1.
     fn save_values(&mut self, step: &SequenceStep, value: &Value) {
         for (name, path) in step.save.iter().filter(|(_, path)| !path.starts_with(OF_HEADER)) {
             let found = value_at(value, path).and_then(|it| match it {
@@ -209,6 +211,10 @@ impl<'a> Player<'a> {
     }
 
     /// Makes the server forget all revisions before the present one.
+    ///
+    /// # Errors
+    /// Fails if the server does not answer or does not tell its present revision, or as
+    /// [`TargetServer::compact`] does.
     async fn compact(&self) -> anyhow::Result<()> {
         let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await?;
         let revision = body(&now, true);
@@ -419,8 +425,9 @@ fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     })
 }
 
-/// Returns the value at a path, or null. In addition to the paths of [`value_at`], `[key=value]` selects
-/// the first entry of a list whose field `key` has this value, and `[*]` selects all entries.
+/// Returns the value at a path, or null. In addition to the paths of [`value_at`], `[key=value]`
+/// selects the first entry of a list whose field `key` has this value, and `[*]` selects all
+/// entries.
 fn selected_value(value: &Value, path: &str) -> Value {
     let (step, rest) = split(path);
     if step.is_empty() && rest.is_empty() {

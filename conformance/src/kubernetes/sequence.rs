@@ -94,7 +94,8 @@ pub struct SequenceStep {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pick: Vec<String>,
     /// Status until which the request is repeated, for up to 25 s. A real server learns of new
-    /// roles and kinds through its own watch, so some requests succeed only after a while.
+    /// roles and kinds through its own watch, so it may reject a request right after their
+    /// creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<u16>,
     /// Name of the watch that this request opens; its answer stays open.
@@ -121,7 +122,9 @@ impl Sequence {
     /// Checks that the sequence can be played.
     ///
     /// # Errors
-    /// Fails with the step and the remedy.
+    /// Fails if the sequence has no step, or if a step is not exactly one of a request, a read and
+    /// a compaction, reads no event or a watch that no earlier step opens, has several bodies, or
+    /// lacks the method or path of its request. The error names the step and the remedy.
     pub fn check(&self) -> anyhow::Result<()> {
         ensure!(
             !self.steps.is_empty(),

@@ -83,7 +83,7 @@ impl Folder {
     /// Returns the recorded answers of a topic; empty if it has none.
     ///
     /// # Errors
-    /// Fails if the file cannot be parsed.
+    /// Fails if the file cannot be read or parsed.
     pub fn recorded(&self, topic: &str) -> anyhow::Result<RecordedAnswers> {
         let path = self.answers(topic);
         if !path.exists() {
@@ -91,8 +91,8 @@ impl Folder {
         }
         serde_json::from_str(&read(&path)?).with_context(|| {
             format!(
-                "{}: the file does not contain recorded answers; write it again: conformance \
-                 kubernetes record",
+                "{}: the file does not contain recorded answers; restore the file, or delete it and \
+                 record its answers: conformance kubernetes record",
                 path.display()
             )
         })

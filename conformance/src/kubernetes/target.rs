@@ -44,7 +44,7 @@ impl TargetServer {
     /// signs its own.
     ///
     /// # Errors
-    /// Fails if the URL is not valid.
+    /// Fails if the URL is not valid, or if the HTTP client cannot be made.
     pub fn live(server: &str, token: &str, etcd: Option<&str>) -> anyhow::Result<Self> {
         let url = server.parse().with_context(|| {
             format!(
@@ -101,10 +101,12 @@ impl TargetServer {
         }
     }
 
-    /// Makes the server forget all revisions before `revision`, the present one.
+    /// Makes the server forget all revisions before `revision`, the present one. The simulated
+    /// cluster ignores `revision`.
     ///
     /// # Errors
-    /// Fails if the URL of the server's etcd is not configured, or if etcd rejects the request.
+    /// Fails if the URL of the server's etcd is not configured or not valid, if etcd does not
+    /// answer or rejects the request, or if the simulated world refuses the compaction.
     pub async fn compact(&self, revision: u64) -> anyhow::Result<()> {
         let live = match self {
             Self::Simulated(_, world) => {

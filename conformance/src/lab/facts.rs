@@ -84,8 +84,9 @@ pub fn facts(node: &Value) -> NodeFacts {
     }
 }
 
-/// Returns the machine on which a node's kubelet runs, with the name of its vCenter and its
-/// reference. Returns `None` if the node has no kubelet or the machine does not exist.
+/// Returns the machine on which a node's kubelet runs, with the name of the machine's vCenter and
+/// the machine's reference. Returns `None` if the node has no kubelet or the machine does not
+/// exist.
 pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &'a Machine)> {
     let kubelet = state.kubelets.get(node)?;
     let (name, vcenter) = state.vcenters.get_key_value(&kubelet.vcenter)?;
@@ -93,9 +94,9 @@ pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &
     Some((name, kubelet.machine, machine))
 }
 
-/// Returns the machine of a Node: the one on which its kubelet runs, or else one with the UUID in
-/// the provider ID. Returns the name of its vCenter and its reference with it, or `None` if no
-/// machine is found.
+/// Returns the machine of a Node, with the name of the machine's vCenter and the machine's
+/// reference: the machine on which the node's kubelet runs, or else one with the UUID in the
+/// provider ID. Returns `None` if no machine is found.
 pub(crate) fn machine_for<'a>(
     state: &'a State,
     node: &str,

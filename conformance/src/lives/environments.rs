@@ -78,7 +78,7 @@ fn vcenter_added() -> Life {
 }
 
 /// Returns a life in which the second vCenter is removed from the configuration while its machines
-/// run, and added again later.
+/// run, and added again later. `by` initializes the nodes; `None` means the provider.
 fn vcenter_removed(name: &'static str, by: Option<Initializer>) -> Life {
     let silent = ["node-1-0001", "node-1-0002"];
     let mut scenario = begun(Topology::zones(3).machines(6).vcenters(2), by)
@@ -103,7 +103,8 @@ fn vcenter_removed(name: &'static str, by: Option<Initializer>) -> Life {
 }
 
 /// Returns a life in which the provider restarts and another vCenter answers at the same address,
-/// with another instance UUID and without the machines of the nodes.
+/// with another instance UUID and without the machines of the nodes. `by` initializes the nodes;
+/// `None` means the provider.
 fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
     let uuid = uuid::Uuid::from_u128(0x0bad_cafe_0000_4000_8000_0000_0000_0002);
     let hide = Rule::new("other inventory", nodes(6).map(Action::Hide)).on(Face::Soap);
@@ -329,6 +330,7 @@ fn node_without_machine(name: &str) -> Command {
 
 /// Returns the life in which the wall clocks of both replicas step forwards by an hour, then
 /// backwards by two hours. Meanwhile a new Node without a machine exists, and machines are deleted.
+/// At last the leader is killed and starts again.
 fn stepped_clocks() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .with_provider(|it| it.replicas = 2)

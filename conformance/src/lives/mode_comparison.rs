@@ -221,7 +221,7 @@ pub struct ComparisonTotals {
 ///
 /// # Errors
 /// Returns the first difference or broken invariant, with the shortest history found that shows
-/// one.
+/// one, or the reason why the generator of histories gave up.
 pub fn compare(
     runs: u32,
     seed: u64,

@@ -6,8 +6,8 @@ use sim::document::DocumentError;
 
 /// Reason why the program refuses a flag, a file, or a value in one of them; nothing has started.
 ///
-/// Its text is put together only when it is shown. It names `what`, key, value, problem and remedy,
-/// without the parts that are not set.
+/// The text of the error is put together only when it is shown. The text consists of `what`, key,
+/// value, problem and remedy, without the parts that are not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct InputError {
     /// The flag, file, environment variable or manifest; `None` if the value says enough.

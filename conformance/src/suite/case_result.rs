@@ -29,9 +29,9 @@ pub struct CaseResult {
     pub took: Duration,
     /// Number of calls in the case.
     pub calls: Calls,
-    /// Part of the ledger, around the moment that the verdict names, else around the first
-    /// violation, else its last records. Then up to twelve Nodes beside their machines at the end.
-    /// Empty for a pass.
+    /// Text for the report: up to 30 records of the ledger, around the moment that the verdict
+    /// names, else around the first violation, else the last records. After them, up to twelve
+    /// Nodes at the end of the run, each beside its machine. Empty for a pass.
     pub evidence: String,
 }
 

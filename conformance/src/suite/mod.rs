@@ -168,7 +168,8 @@ impl Conclusion {
 
     /// Plays the cases of a check and combines their results. With `fail_fast`, does not play the
     /// cases after the first one that fails. Calls `show` after each case that was played, with the
-    /// index of the case and its outcome, which still contains world and ledger.
+    /// index of the case and its outcome, which still contains world and ledger. `clock` returns
+    /// the wall time since any fixed point.
     ///
     /// # Errors
     /// Returns the first error of `show`.

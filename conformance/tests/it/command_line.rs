@@ -451,8 +451,9 @@ fn manifest(command: &str, how: &str) -> String {
     )
 }
 
-/// Starts a run whose provider only sleeps. Returns the run, the ID of the provider's process, and
-/// a pipe that the provider holds open.
+/// Starts a run whose provider only sleeps, with the manifest in `dir`, `scratch` as `TMPDIR`, and
+/// `how` as further YAML for the process of the manifest. Returns the run, the ID of the provider's
+/// process, and a pipe that the provider holds open.
 fn sleeping(dir: &Path, scratch: &Path, how: &str) -> (Child, String, BufReader<File>) {
     let (pipe, file) = (dir.join("pid"), dir.join("mine.yaml"));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

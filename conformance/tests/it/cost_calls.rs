@@ -1,4 +1,5 @@
-//! Tests bills against known facts about providers, in virtual time, where the numbers are exact.
+//! Tests call reports against known facts about providers, in virtual time, where the numbers are
+//! exact.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use conformance::cost::calls::{CallReport, Need, Part, Trigger, life};
 use conformance::lab::{Stage, run};
 use conformance::scenario::Backend;
 
-/// Returns the bill of our provider for this subject, with fleets of 8 and 16 nodes.
+/// Returns the call report of our provider in this mode, with fleets of 8 and 16 nodes.
 fn bill(subject: CountedMode) -> CallReport {
     let stage = subject.stage(&Stage::default());
     let runs = [8, 16].map(|n| (n, run(&life(n, subject.backend()), &stage)));
@@ -34,9 +35,9 @@ fn all(calls: &BTreeMap<(Need, u32), u64>, n: u32) -> u64 {
 
 use Need::{Needed, PerObject, Relogin, Reread};
 
-/// Upstream, as the mode `v1` imitates it, makes three lists and gets per joining node, one list
-/// per node and period, and two lists per monitor tick and NotReady node. The lists per period and
-/// per tick return nothing new.
+/// Upstream, as the mode `v1` imitates it, makes three calls (lists and gets) per joining node, one
+/// list per node and period, and two lists per monitor tick and NotReady node. The lists per period
+/// and per tick return nothing new.
 #[test]
 fn upstream_makes_redundant_reads_from_a_supervisor_per_node_and_period() {
     let bill = bill(CountedMode::SupervisorV1);

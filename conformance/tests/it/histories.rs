@@ -210,6 +210,7 @@ fn steps(n: usize, happening: &Happening, mode: Mode) -> Vec<(Duration, Act)> {
 
 /// Returns the history as a scenario with a calm end: faults healed, vCenters up, every replica
 /// running, machines connected and reporting, and as much time as the provider's periods require.
+/// If `by` is set, `by` initializes all nodes before the provider starts.
 fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)]) -> Scenario {
     let mut scenario =
         Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO)

@@ -32,8 +32,9 @@ fn node<'a>(run: &'a Run, name: &str) -> Option<&'a serde_json::Value> {
     run.end.cluster.get(&Key::node(name)).map(|node| &**node)
 }
 
-/// Returns the calls to vCenter in a phase, in order: for a read of properties the properties or
-/// what it searches, for another call the operation.
+/// Returns the calls to vCenter in a phase, in order. A search in the inventory becomes the place
+/// that it searches, another read of properties becomes the properties, and any other call becomes
+/// its operation.
 fn calls(run: &Run, phase: &str) -> Vec<String> {
     told(run.calls_in(phase).filter(|call| call.is_vcenter_call()))
 }

@@ -75,8 +75,8 @@ async fn processes_with_one_identity_show_nothing_about_their_leader() {
     assert_eq!(two_leaders(&run), []);
 }
 
-/// The double tells its port to the test, which takes the first one away. The double ends then, as
-/// a provider that cannot listen.
+/// The double sends its port to the test, which binds the first port that it receives. The double
+/// then ends, like a provider that cannot listen.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_port_another_program_takes_starts_again_with_another_port() {
     let desk = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -195,8 +195,8 @@ impl Double {
         Self { identity, leases, nodes: Api::all(client), begin: Instant::now() }
     }
 
-    /// Labels a node again and again, until SIGTERM. If `elects` is true, labels it only while the
-    /// double holds the lease.
+    /// Labels a node every [`RETRY`] until SIGTERM, then gives the lease up. If `elects` is true,
+    /// labels the node only while the double holds the lease.
     async fn run(&self, elects: bool) {
         let mut stop = signal(SignalKind::terminate()).unwrap();
         let mut ticks = tokio::time::interval(RETRY);
@@ -219,7 +219,8 @@ impl Double {
         }
     }
 
-    /// Takes or renews the lease; true if the double holds it.
+    /// Takes or renews the lease; true if the double holds it then. Notes in `seen` the version of
+    /// the lease that it read.
     async fn holds(&self, seen: &mut Seen) -> bool {
         let Ok(lease) = self.leases.get_opt(NAME).await else { return false };
         let parameters = PostParams::default();

@@ -1,10 +1,11 @@
 //! Snapshots for review by people: the calls and the final Nodes of each scenario.
 //!
 //! The scenarios are those of phases of the cost table, a life, a failover, and those of checks
-//! with vCenter. Each scenario of such a check has a snapshot, unless it is in [`LARGE`]: that of
-//! the first case of the first check, unless this file names others. A transcript has a line per
-//! call, with repetitions folded: client, server, operation, kind of object, outcome, and the rules
-//! that fired. It leaves out polls and watches that returned nothing, and renewals of a lease.
+//! with vCenter. Each scenario of such a check has a snapshot, except those in [`LARGE`]. The
+//! snapshot shows the first case of the first check with that scenario, unless this file names
+//! another one. A transcript has a line per call, with repetitions folded: client, server,
+//! operation, kind of object, outcome, and the rules that fired. It leaves out polls and watches
+//! that returned nothing, and renewals of a lease.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

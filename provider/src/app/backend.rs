@@ -28,7 +28,8 @@ pub(super) enum Backend {
 }
 
 impl Backend {
-    /// Makes the backend without sending a call.
+    /// Makes the backend without sending a call. Fails if the options select Supervisor mode and
+    /// `deps` has no client for it, or if the caller's connector makes no transport to a vCenter.
     pub(super) fn new(
         config: &Config,
         options: &Options,
@@ -69,7 +70,8 @@ impl Backend {
         }
     }
 
-    /// Registers the backend with health and metrics, which read its state.
+    /// Registers the backend with health and metrics, which read its state. Does nothing for the
+    /// variant `v1` of the Supervisor backend, which keeps no state.
     pub(super) fn show(&self, telemetry: &Telemetry) {
         match self {
             // The backend owns a reference to the telemetry. If the telemetry also owned one to the

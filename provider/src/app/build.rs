@@ -57,7 +57,8 @@ pub(super) fn cluster(options: &Options, deps: &Deps, pauses: &Pauses) -> Cluste
     cluster.with_counter(deps.telemetry.cluster_requests()).with_pauses(pauses)
 }
 
-/// Makes a client for every vCenter, in the order of the configuration.
+/// Makes a client for every vCenter, in the order of the configuration. Fails if the caller's
+/// connector makes no transport to one of them.
 fn clients(config: &Config, options: &Options, deps: &Deps) -> Result<Vec<Vcenter>, RunError> {
     #[cfg(feature = "mutants")]
     let active = active(options);

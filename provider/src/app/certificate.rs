@@ -54,7 +54,7 @@ impl ResolvesServerCert for Certificate {
 
 impl Certificate {
     /// Reads the certificate from the source; without a source makes a self-signed one for this
-    /// run.
+    /// run. Fails if the source fails, or if certificate or key is invalid.
     pub(super) fn new(source: Option<CertificateSource>) -> Result<Arc<Self>, InputError> {
         let key = match &source {
             None => self_signed()?,

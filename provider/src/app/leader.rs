@@ -104,7 +104,8 @@ impl Candidate {
     /// Returns a future that writes the event `<identity> <what>` about the Lease, as client-go
     /// does when leadership begins and ends.
     ///
-    /// The future only logs a failure, because the Lease itself shows the leader. Cancel safe.
+    /// The future only logs a failure, because the Lease itself shows the leader. The future does
+    /// nothing if this candidate has never seen the Lease. Cancel safe.
     pub(super) fn announce(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
         let (cluster, at) = (self.cluster.clone(), self.clock.now());
         let message = format!("{} {what}", self.identity);

@@ -148,9 +148,9 @@ pub struct Deps {
     pub stop: CancellationToken,
     /// Metrics and health of this run, readable during the run and after it.
     pub telemetry: Arc<Telemetry>,
-    /// Suspends every task that the run spawns for a while, as SIGSTOP would; for the conformance
-    /// suite. The renewal of the lease is in the future of [`run`](super::run) itself, which the
-    /// caller can suspend with a second [`Suspension`](crate::Suspension).
+    /// Suspends all tasks of the run, as SIGSTOP would, until the caller resumes them; for the
+    /// conformance suite. The renewal of the lease is in the future of [`run`](super::run) itself,
+    /// which the caller can suspend with a second [`Suspension`](crate::Suspension).
     #[cfg(feature = "mutants")]
     #[doc(hidden)]
     pub suspension: crate::tasks::Suspension,

@@ -37,6 +37,11 @@ pub trait Listener: Send {
     /// Returns the next connection.
     ///
     /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// If no connection can be accepted now. The endpoint logs the error and calls again after 100
+    /// ms.
     fn accept(&mut self) -> impl Future<Output = io::Result<Self::Connection>> + Send;
 }
 
@@ -71,8 +76,8 @@ impl HealthEndpoint {
     ///
     /// # Errors
     ///
-    /// If the certificate, its key or the TLS settings are invalid; the text names the problem and
-    /// the remedy.
+    /// If the source of the certificate fails, or if the certificate, its key or the TLS settings
+    /// are invalid; the text names the problem and the remedy.
     pub fn new(serving: Serving) -> Result<Self, InputError> {
         let certificate = Certificate::new(serving.certificate)?;
         let tls = Arc::new(Arc::clone(&certificate).config(&serving.tls)?);

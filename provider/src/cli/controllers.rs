@@ -18,7 +18,8 @@ const KNOWN: [(&str, &str, bool); 4] = [
 ];
 
 /// Parses the list. The first entry that names a controller decides about it; `*` enables all
-/// controllers without an entry.
+/// controllers without an entry. Fails if an entry is not the name of a controller of upstream, or
+/// enables one that this provider does not have.
 ///
 /// Upstream: `k8s.io/controller-manager: app/helper.go`, `IsControllerEnabled`.
 pub(super) fn select(list: &str) -> Result<ControllerSelection, InputError> {

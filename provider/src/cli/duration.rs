@@ -13,7 +13,7 @@ use crate::InputError;
 pub fn parse_duration(text: &str) -> Result<Duration, InputError> {
     let fail = || {
         let err = InputError::invalid(text, "is not a duration");
-        err.remedy("write it without a sign, like 5s, 1m30s or 300ms")
+        err.remedy("write numbers with units, like 5s, 1m30s or 300ms")
     };
     if text == "0" {
         return Ok(Duration::ZERO);

@@ -1,7 +1,7 @@
 //! Parses the command line, which has every flag of upstream.
 //!
-//! The parser accepts every flag of the Go framework. If a flag without an effect in this provider
-//! is set to something that the provider does not do anyway, the provider logs a note once at
+//! The parser accepts every flag of the Go framework. If a flag has no effect in this provider, and
+//! its value does not describe what the provider does anyway, the provider logs a note once at
 //! start; if such a flag concerns security, the start fails. Durations have Go's form, underscores
 //! in names of flags count as dashes, `--flag value` and `--flag=value` both work (except that a
 //! boolean flag needs the second form), and a boolean flag without a value means true.
@@ -28,21 +28,22 @@ pub use supervisor::SupervisorArguments;
 /// A parsed command line.
 #[derive(Clone, Debug)]
 pub struct Arguments {
-    /// `--cloud-config`.
+    /// `--cloud-config`: path of `vsphere.conf`.
     pub cloud_config: PathBuf,
-    /// `--kubeconfig`.
+    /// `--kubeconfig`: path of the kubeconfig of the workload cluster; `None` for the in-cluster
+    /// configuration, or for the address in `master` without credentials.
     pub kubeconfig: Option<PathBuf>,
-    /// `--master`.
+    /// `--master`: address of the API server; `None` for the address in the kubeconfig.
     pub master: Option<String>,
-    /// `--bind-address`.
+    /// `--bind-address`: address of the HTTPS endpoint.
     pub bind_address: IpAddr,
     /// `--secure-port`; with 0 the provider has no HTTPS endpoint.
     pub secure_port: u16,
     /// Settings of the HTTPS endpoint.
     pub serving: ServingArguments,
-    /// `--strict-config`.
+    /// `--strict-config`: treatment of `vsphere.conf` if it causes a warning.
     pub unknown_keys: UnknownKeys,
-    /// `--v`: 0 logs least, 2 is usual, 4 and more are for debugging.
+    /// `--v`: 0 to 3 logs info and above, 4 and 5 also debug, 6 and more also trace.
     pub verbosity: u8,
     /// `--logging-format`: true if log lines are JSON.
     pub json_logs: bool,
@@ -184,7 +185,8 @@ fn is_supervisor(flags: Flags<'_>) -> Result<bool, ArgumentsError> {
     }
 }
 
-/// Parses `--logging-format`, or its older name `--log-format`; returns true for JSON.
+/// Parses `--logging-format`, or its older name `--log-format`; returns true for JSON. Fails if
+/// both are given and differ.
 fn is_json(flags: Flags<'_>) -> Result<bool, ArgumentsError> {
     let (format, older) = (flags.text("logging-format"), flags.text("log-format"));
     if !older.is_empty() && flags.is_given("logging-format") && older != format {
@@ -317,12 +319,13 @@ fn node_labels(text: &str) -> Result<BTreeMap<String, String>, ArgumentsError> {
     Ok(labels)
 }
 
-/// Returns notes about the flags that have no effect and are set to something that the provider
-/// does not do anyway.
+/// Returns notes about the given flags that have no effect in this provider, unless the value of
+/// the flag describes what the provider does anyway.
 ///
 /// # Errors
 ///
-/// If such a flag concerns security, or if a boolean flag without effect has an invalid value.
+/// If a flag that needs a note concerns security, or if a boolean flag without effect has an
+/// invalid value.
 fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
     let mut notes = Vec::new();
     for Flag { name, kind, fate, .. } in FLAGS {

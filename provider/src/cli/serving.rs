@@ -14,17 +14,22 @@ pub struct ServingArguments {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// `--tls-min-version`, `--tls-cipher-suites` and `--tls-curve-preferences`.
     pub tls: ServingTls,
-    /// `--authentication-kubeconfig`.
+    /// `--authentication-kubeconfig`: kubeconfig of the cluster that reviews tokens; `None` for the
+    /// cluster of this pod.
     pub authentication_kubeconfig: Option<PathBuf>,
-    /// `--authorization-kubeconfig`.
+    /// `--authorization-kubeconfig`: kubeconfig of the cluster that reviews requests; `None` for
+    /// the cluster of this pod.
     pub authorization_kubeconfig: Option<PathBuf>,
-    /// `--authorization-always-allow-paths`.
+    /// `--authorization-always-allow-paths`: paths that need no authorization.
     pub always_allowed: AllowedPaths,
-    /// `--authentication-token-webhook-cache-ttl`.
+    /// `--authentication-token-webhook-cache-ttl`: time for which the endpoint caches the review of
+    /// a token.
     pub token_ttl: Duration,
-    /// `--authorization-webhook-cache-authorized-ttl`.
+    /// `--authorization-webhook-cache-authorized-ttl`: time for which the endpoint caches that a
+    /// request is allowed.
     pub allowed_ttl: Duration,
-    /// `--authorization-webhook-cache-unauthorized-ttl`.
+    /// `--authorization-webhook-cache-unauthorized-ttl`: time for which the endpoint caches that a
+    /// request is refused.
     pub refused_ttl: Duration,
 }
 
@@ -116,7 +121,9 @@ pub(super) fn notes_without_port(flags: Flags<'_>) -> impl Iterator<Item = Strin
     })
 }
 
-/// Parses the flags of the endpoint.
+/// Parses the flags of the endpoint. Adds notes about versions, suites and groups that the endpoint
+/// does not serve to `notes`. Fails if a value is invalid, or if the command line has only one of
+/// certificate and key.
 pub(super) fn read(
     flags: Flags<'_>,
     notes: &mut Vec<String>,
@@ -180,7 +187,8 @@ fn items(flags: Flags<'_>, name: &str) -> Vec<String> {
 type Suites = (Option<Vec<CipherSuite>>, bool);
 
 /// Returns the named suites of TLS 1.2, and true if a suite of TLS 1.3 is named. Returns `None` for
-/// the suites if `names` is empty.
+/// the suites if `names` is empty. Adds a note about each suite that the endpoint does not serve to
+/// `notes`. Fails if Go does not know a suite, or if the endpoint serves none of them.
 fn suites(names: &[String], notes: &mut Vec<String>) -> Result<Suites, ArgumentsError> {
     let flag = "tls-cipher-suites";
     if names.is_empty() {

@@ -284,8 +284,8 @@ impl Cluster {
         Ok((status, retry_after, bytes))
     }
 
-    /// Opens a watch and returns its body. The rate limit does not apply to watches, as in
-    /// client-go; pauses and retries do not apply either.
+    /// Opens a watch and returns its body; any status other than 200 is an error. The rate limit
+    /// does not apply to watches, as in client-go; pauses and retries do not apply either.
     pub(crate) async fn open(&self, path: &str) -> Result<kube::client::Body, ClusterError> {
         let request = build(&Method::GET, path, None, Vec::new())?;
         let timed_out = || ClusterError::TimedOut {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::model::Clock;
 
-/// A moment on both clocks of a process.
+/// A moment on two clocks: the time since the boot of the host, and the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     boot: Duration,
@@ -42,8 +42,8 @@ pub(crate) struct WritePermission {
 }
 
 impl WritePermission {
-    /// A lease that is not held yet. `lasts` is the renew deadline: the holder stops writing before
-    /// another replica may take over.
+    /// A permission that does not permit writes before the first renewal. `lasts` is the renew
+    /// deadline: the holder stops writing before another replica may take over.
     pub(crate) fn new(clock: Clock, lasts: Duration) -> Self {
         Self { clock, lasts, renewed: Arc::default() }
     }
@@ -53,7 +53,7 @@ impl WritePermission {
         *self.renewed.lock().expect("nothing panics under this lock") = Some(begun);
     }
 
-    /// Ends the lease: until the next renewal the process may not send a write.
+    /// Ends the permission: until the next renewal the process may not send a write.
     pub(crate) fn end(&self) {
         *self.renewed.lock().expect("nothing panics under this lock") = None;
     }

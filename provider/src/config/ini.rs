@@ -155,7 +155,8 @@ fn read_header(inner: &str) -> Result<Header, InputError> {
     Ok(Header { name: name.to_owned(), section, subsection, text })
 }
 
-/// Notes the name of a vCenter's section, or warns about an unknown section.
+/// Notes the name of a vCenter's section in `raw`, or adds a warning about an unknown section to
+/// `raw`. Fails for a section that upstream reads and this provider does not.
 fn take_section(file: &str, header: &Header, raw: &mut Raw) -> Result<(), InputError> {
     if header.section.is_none() {
         if NOT_YET.iter().any(|known| known.eq_ignore_ascii_case(&header.name)) {

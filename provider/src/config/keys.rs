@@ -34,7 +34,7 @@ const fn idle(section: Section, ini: &'static str, yaml: &'static str) -> Key {
     Key { section, ini, yaml, fate: Fate::NoEffect }
 }
 
-/// The keys of `cpi-vsphere` 1.6.
+/// All keys of `vsphere.conf` that this provider knows (`cpi-vsphere` 1.6).
 pub(crate) const KEYS: &[Key] = &[
     key(Section::Global, "user", "user"),
     key(Section::Global, "password", "password"),

@@ -159,8 +159,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the file does not parse, or has an invalid value, too few keys, or a section that this
-    /// provider does not support; with [`UnknownKeys::Refuse`] a warning is an error too.
+    /// If the file does not parse, has an invalid value or a section that this provider does not
+    /// support, or lacks a vCenter, an address or a credential; with [`UnknownKeys::Refuse`] a
+    /// warning is an error too.
     pub fn parse(
         file: &str,
         text: &str,

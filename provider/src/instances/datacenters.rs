@@ -97,7 +97,8 @@ impl Tree {
 }
 
 impl Datacenters {
-    /// Resolves the names against the tree of a vCenter.
+    /// Resolves the names against the tree of a vCenter. The caller must not call this without
+    /// names: an empty list means all datacenters, but the result would have none.
     pub(crate) fn among(&self, tree: &Tree) -> Listed {
         let mut listed = Listed::default();
         let mut problems = Vec::new();

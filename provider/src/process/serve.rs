@@ -26,7 +26,7 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
         .worker_threads(1)
         .enable_all()
         .build()
-        .context("cannot start the threads of the provider; end other programs")
+        .context("cannot make the async runtime of the provider; raise the limit of open files")
 }
 
 /// Runs the provider until a signal arrives, the configuration changes or the run fails.

@@ -112,7 +112,10 @@ impl Admin {
     }
 
     /// Applies an event to the world, such as `json!({"vm.powerOff": "node-0001"})`, or a list of
-    /// events in order. Returns sim's answer.
+    /// events in order. World events of a list happen all at one moment, or none of them. If a list
+    /// with events of the Supervisor fails, a part of it may have happened. Returns sim's answer,
+    /// for a list one answer per event: the number of changes, and the `id` or `reference` of a new
+    /// object.
     pub async fn happen(&self, event: &impl Serialize) -> Result<Value, Error> {
         let path = "/world/events";
         let text = self.call(Method::POST, path, Some(json!(event))).await?;

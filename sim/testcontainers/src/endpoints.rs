@@ -89,7 +89,8 @@ pub struct ProviderFiles {
     pub owner_reference: Value,
 }
 
-/// Returns a kubeconfig with one cluster and one user.
+/// Returns a kubeconfig with one cluster and one user. The cluster has no certificate authority if
+/// `ca_pem` is empty.
 pub(crate) fn kubeconfig(url: &str, token: &str, ca_pem: &str) -> String {
     // JSON is valid YAML, and serde_json escapes the values.
     let mut cluster = serde_json::json!({"server": url});

@@ -73,18 +73,20 @@ impl Sim {
         self.flag(format!("--nodes={n_nodes}"))
     }
 
-    /// Sets the number of clusters per vCenter, each tagged as a zone.
+    /// Sets the number of clusters per vCenter, each tagged as a zone; by default one cluster
+    /// without a tag.
     pub fn zones(self, n_zones: u32) -> Self {
         self.flag(format!("--zones={n_zones}"))
     }
 
-    /// Sets the number of vCenters: `vc0`, `vc1` and so on, at most 100.
+    /// Sets the number of vCenters: `vc0`, `vc1` and so on, at most 100; 1 by default.
     pub fn vcenters(mut self, n_vcenters: u16) -> Self {
         self.n_vcenters = n_vcenters.max(1);
         self.flag(format!("--vcenters={n_vcenters}"))
     }
 
-    /// Sets the seed of ids, UUIDs, passwords and random draws; the same seed gives the same world.
+    /// Sets the seed of ids, UUIDs, passwords and random draws; 0 by default. The same seed gives
+    /// the same world.
     pub fn seed(self, seed: u64) -> Self {
         self.flag(format!("--seed={seed}"))
     }

@@ -14,8 +14,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the number of calls of the operation `op` on all servers, such as `Login`,
-    /// `cis.session.create` or `list nodes`.
+    /// Returns the number of calls of the operation `op`, such as `Login`, `cis.session.create` or
+    /// `list nodes`, on all servers.
     pub fn of(&self, op: &str) -> u64 {
         self.operations.iter().filter(|it| it.op == op).map(|it| it.calls).sum()
     }
@@ -25,7 +25,7 @@ impl Counts {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct OperationCount {
-    /// Name of the server: `vc0`, `cluster`, `supervisor`.
+    /// Name of the server: `vc0`, `vc1` and so on, `cluster` or `supervisor`.
     pub server: String,
     /// Name of the operation, such as `Login` or `list nodes`.
     pub op: String,

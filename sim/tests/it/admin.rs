@@ -288,8 +288,8 @@ async fn the_admin_port_lists_endpoints_with_accounts_and_certificates() {
     assert_eq!(given["ownerReference"].to_string(), owner);
 }
 
-/// Sends one request with these headers, and with an event as the body of a POST. Returns status
-/// and body.
+/// Sends one request with these headers. The body of a POST is an event that deletes `node-0001`.
+/// Returns the status and the body, null if the body is not JSON.
 async fn sent(admin: &Admin, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
     let stream = tokio::net::TcpStream::connect(admin.endpoints.admin.address).await;
     let mut sender = wire::http(stream.expect("the admin port")).await;

@@ -35,7 +35,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The element in the body of a SOAP answer: `…Response` or `soapenv:Fault`.
+    /// The element in the body of a SOAP answer: `…Response` or `soapenv:Fault`. Panics if the
+    /// answer is not a SOAP envelope with one such element.
     pub(crate) fn payload(&self) -> Node {
         let envelope = Node::parse(&self.body)
             .unwrap_or_else(|error| panic!("the answer is not XML, {error}: {}", self.body));
@@ -45,7 +46,8 @@ impl Answer {
         body.children[0].clone()
     }
 
-    /// The class of the fault if the answer is a fault.
+    /// The class of the fault; `None` if the answer is not a fault. Panics if the status is not 500
+    /// for a fault and 200 otherwise.
     pub(crate) fn fault(&self) -> Option<String> {
         let payload = self.payload();
         if payload.name != "soapenv:Fault" {
@@ -84,7 +86,8 @@ impl Answer {
     }
 }
 
-/// A client of a vCenter with its session cookie. Clones share the session.
+/// A client of a vCenter with its session cookie. A clone uses the same session until one of the
+/// two gets another cookie.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) service: Service,

@@ -381,7 +381,7 @@ async fn a_modified_list_view_reports_members_that_enter_and_leave() {
     );
 }
 
-/// As in `govc tasks`, one filter starts from a list view and also from an object.
+/// As in `govc tasks`, one filter starts from a list view and from a single object.
 #[tokio::test(start_paused = true)]
 async fn a_filter_on_a_list_and_an_object_reports_members_that_enter_and_leave() {
     let (_sim, mut client) = lab(3).await;

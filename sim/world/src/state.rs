@@ -51,15 +51,15 @@ pub struct State {
     /// Number of the reaction that was put into the queue last; 0 before the first.
     pub(crate) last_timer: u64,
     /// Minimum time for which the API servers keep a Kubernetes Event after its last write. The
-    /// Event may stay up to a minute longer (see `act/expiry.rs`).
+    /// Event may stay up to a minute longer (see `act/expiry/mod.rs`).
     #[serde(default = "default_event_ttl", with = "crate::duration")]
     pub(crate) event_ttl: Duration,
     /// The end of the current lease of Kubernetes Events, that is, the expiry time of the Event
     /// that was written last.
     #[serde(default)]
     pub(crate) event_lease: Time,
-    /// The timer of each Kubernetes Event's expiry, by API server and by the path (namespace and
-    /// name) of the Event.
+    /// The timer of each Kubernetes Event's expiry (time and number in the queue), by API server
+    /// and by the path (namespace and name) of the Event.
     #[serde(default)]
     pub(crate) event_timers: BTreeMap<ControlPlane, BTreeMap<String, (Time, u64)>>,
     /// The latest time to which the world was advanced; world time does not run backwards.
@@ -155,12 +155,12 @@ impl State {
         scheduled.into_iter().chain(expiring).min()
     }
 
-    /// The time at which a caller must advance the world again if the end of a call does not wake
-    /// it.
+    /// The time at which a caller must advance the world again, if the end of a call does not wake
+    /// the caller. `None` if no timer is pending and no call is in flight.
     ///
-    /// Equals [`next_timer`](Self::next_timer) while no call is in flight. Otherwise it is no later
-    /// than the present time plus the idle timeout (or plus 1 s, if that is longer), because a
-    /// session whose call ends meanwhile cannot expire earlier.
+    /// Equals [`next_timer`](Self::next_timer) while no call is in flight. Otherwise this time is
+    /// at most the present time plus the idle timeout (at least 1 s), because a session whose call
+    /// ends meanwhile cannot expire earlier.
     pub fn next_deadline(&self) -> Option<Time> {
         let serving = self.vcenters.values().filter(|vc| vc.logins.is_serving());
         let idle = serving
@@ -168,8 +168,8 @@ impl State {
         self.next_timer().into_iter().chain(idle).min()
     }
 
-    /// Advances the clock of the state to `now`. The only other effect is that API servers drop old
-    /// changes from their watch history.
+    /// Advances the clock of the state to `now`, unless the clock is later already. The only other
+    /// effect is that API servers drop old changes from their watch history.
     pub(crate) fn pass(&mut self, now: Time) {
         self.latest = self.latest.max(now);
         self.cluster.run_compactions(self.latest);

@@ -156,8 +156,8 @@ fn forbidden(operations: &[&'static str]) -> Rule {
     Rule::new("refused", [status]).on(Face::Cluster).op(operations.iter().copied())
 }
 
-/// Fails if the provider tried these operations more often than allowed for `things` refused
-/// things.
+/// Fails if the provider tried these operations during the refusals more often than [`allowed`] for
+/// `things` things.
 fn few_attempts(run: &Run, operations: &[&str], things: usize) -> Verdict {
     let calls =
         run.calls_in("refused").filter(|call| operations.contains(&call.op.as_str())).count();
@@ -171,8 +171,8 @@ fn few_attempts(run: &Run, operations: &[&str], things: usize) -> Verdict {
     })
 }
 
-/// Fails if the provider called its backend during the refusals more often than allowed for
-/// `things` refused things.
+/// Fails if the provider called its backend during the refusals more often than [`allowed`] for
+/// `things` things.
 fn few_calls(run: &Run, things: usize) -> Verdict {
     let asked = run.calls_in("refused").filter(|call| run.backend().receives(call)).count();
     let allowed = allowed(things);
@@ -184,8 +184,8 @@ fn few_calls(run: &Run, things: usize) -> Verdict {
     })
 }
 
-/// Fails unless the provider deletes the Node of a deleted machine within [`PAUSE`] after the
-/// refusals.
+/// Fails unless the provider has deleted the Node of a deleted machine by [`PAUSE`] after the end
+/// of the refusals. A deletion during the refusals passes, too.
 fn is_deleted_afterwards(run: &Run, node: &str) -> Verdict {
     let gone = run.deleted(node).map(|at| at.since_start());
     let end = SETTLED + REFUSED + PAUSE;
@@ -302,8 +302,8 @@ fn hidden_zone() -> Case {
     .named("a zone cannot be seen")
 }
 
-/// Creates a case in which searches find a machine, but the answers to `operations` leave it out.
-/// These are waits for updates, in one case together with reads of properties.
+/// Creates a case in which searches find a machine, but the answers to `operations` leave it out:
+/// waits for updates, in one case together with reads of properties.
 fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Case {
     let rule = Rule::new("refused", [Action::Hide(name(1))]).on(Face::Soap).op(operations.to_vec());
     let scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
@@ -382,8 +382,9 @@ fn ending(face: Face, operations: &'static [&'static str]) -> Case {
     .named(format!("{} end at once", operations.join(", ")))
 }
 
-/// Creates a case in which one kind of call to the backend fails while a node joins. After the
-/// failures the provider must notice changes of the new machine, too.
+/// Creates a case in which `operations` of the backend fail while a node joins. After the failures
+/// the provider must notice changes of the new machine, too. `what` is the name of the case; the
+/// words "unavailable", "throttled" and "forbidden" in it select the status code of the failure.
 fn failing(backend: Backend, what: &'static str, operations: &'static [&'static str]) -> Case {
     let action = match backend {
         Backend::VCenter if !what.ends_with("unavailable") => Action::soap_fault("SystemError"),

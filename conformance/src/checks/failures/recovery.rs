@@ -137,7 +137,7 @@ fn restarts(backend: Backend) -> Vec<Case> {
 /// Creates a case in which another initializer initialized all nodes but one. The API server
 /// refuses the provider's writes of Nodes until 40 s, among them those that store the references to
 /// the machines. Later a machine is deleted while the provider is down. The provider must delete
-/// its Node.
+/// the machine's Node.
 fn refused_takeover() -> Case {
     let status = Action::status(500);
     let writes = WRITE_NODE.into_iter().chain(WRITE_STATUS);

@@ -192,9 +192,11 @@ fn lasting_parts(node: &NodeFacts) -> (Option<&String>, &[Option<String>], Vec<&
     (node.provider_id.as_ref(), &node.labels, node.ips().collect(), node.uninitialized)
 }
 
-/// Judges a run with spoiled answers. Inconclusive unless every operation of `known` that the
-/// provider used got a spoiled answer. Fails if the process ends, a Node changes or goes although
-/// its machine runs, or the provider does not resume its work afterwards.
+/// Judges a run with spoiled answers to the operations `known` of a face. Inconclusive if no call
+/// got a spoiled answer, if one of these operations that the provider used between [`BEGIN`] and
+/// [`END`], other than a write, got none, or if a Node did not exist at [`BEGIN`]. Fails if the
+/// process ends, a Node changes or goes although its machine runs, or the provider does not resume
+/// its work within [`PATIENCE`] after [`END`].
 fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
     let is_meant = |call: &&Record| {
         let at = call.t.since_start();

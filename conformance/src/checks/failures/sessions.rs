@@ -47,8 +47,9 @@ fn promises(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// Creates a case in which the token for the Supervisor is replaced twice. All watches end some
-/// time after each replacement, so that the provider has to send a token again.
+/// Creates a case in which the token for the Supervisor is replaced twice, and the old token stays
+/// valid for `grace`. All watches end 70 s after the first replacement and 10 s after the second,
+/// so that the provider has to send a token again.
 fn token(grace: Duration) -> Case {
     let scenario = world(4, s(700))
         .at(SETTLED, Act::Token { grace })
@@ -313,7 +314,7 @@ fn full_table() -> Case {
     Case::new(scenario, judge).canary(Canary::Gone(5), s(900))
 }
 
-/// Returns the longest time between two consecutive attempts.
+/// Returns the longest time between two consecutive attempts; 0 with fewer than two attempts.
 fn longest_gap(times: &[Duration]) -> Duration {
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
 }
@@ -359,8 +360,8 @@ fn wrong_password() -> Case {
     Case::new(scenario, judge).canary_within(Canary::Gone(5), repaired, LOCKED)
 }
 
-/// Creates a case in which vCenter refuses a valid password once. The first nodes must not wait for
-/// minutes because of that.
+/// Creates a case in which vCenter refuses a valid password once. The provider must initialize the
+/// first nodes within [`T_INIT`] plus 60 s, instead of pausing for minutes.
 fn rejected_once() -> Case {
     let refused = Action::soap_fault("InvalidLogin");
     let rule = Rule::new("refused", [refused]).on(Face::Soap).op(["Login"]).first(1);
@@ -373,7 +374,8 @@ fn rejected_once() -> Case {
 const LOCKED: Duration = s(300);
 
 /// Creates a case in which vCenter gets a new password and rejects the old one several times before
-/// the Secret contains the new one. The provider must use the new one soon.
+/// the Secret contains the new one. The provider must initialize a node whose machine is created a
+/// minute after that within 70 s of the creation.
 fn rotated_late() -> Case {
     let secret = "vsphere-credentials";
     let new = "a new password";

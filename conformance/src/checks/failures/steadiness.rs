@@ -98,7 +98,9 @@ fn text_of(call: Option<&Record>) -> String {
 
 /// Creates a case in which the lab asks the process to stop during its work: one node joins, one
 /// machine is powered off and one has a new address. With `slow`, each write to the cluster takes
-/// three seconds. A separate invariant demands that the provider leaves no session open.
+/// three seconds. The process must end within 30 s, begin no write later than 5 s after the
+/// request, and await the answers to its writes. A separate invariant demands that the provider
+/// leaves no session open.
 fn stopped(slow: bool) -> Case {
     let stop = s(106);
     let mut scenario = world(6, s(200))

@@ -110,8 +110,8 @@ fn mass_vanish() -> Case {
 }
 
 /// Creates a case in which many machines are deleted, and the watch of Nodes does not deliver the
-/// deletions of their Nodes. Later one more machine is deleted. The provider must delete its Node
-/// without a hold.
+/// deletions of their Nodes. Later one more machine is deleted. The provider must delete the Node
+/// of this machine without a hold.
 fn gone_after_untold_deletions(backend: Backend) -> Case {
     let (n, many) = (20, 12);
     let last = many + 1;
@@ -141,8 +141,9 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
     .named("after deletions that no watch told of")
 }
 
-/// Creates a case in which some machines are deleted, and a person deletes their Nodes one after
-/// the other. Later one more machine is deleted. The provider must delete its Node without a hold.
+/// Creates a case in which four machines are deleted, and a person deletes their Nodes one after
+/// the other. Later one more machine is deleted. The provider must delete the Node of this machine
+/// without a hold.
 fn gone_after_deletions_by_hand(backend: Backend) -> Case {
     let (n, some) = (20, 4);
     let (last, later) = (some + 1, s(300));
@@ -297,7 +298,8 @@ fn half_restored() -> Case {
     case.canary_within(Canary::Gone(n), s(200), s(60))
 }
 
-/// Returns the maximum number of calls to the backend for one deleted machine, from the catalogue.
+/// Returns the maximum number of calls to this backend for one deleted machine: the number of
+/// EFF-009 in the catalogue.
 pub(crate) fn allowed(backend: Backend) -> u64 {
     catalogue::entry("EFF-009").map_or(0, |entry| entry.allowed(backend))
 }
@@ -384,8 +386,8 @@ fn gone_in_other_words(backend: Backend) -> Case {
     really_gone(one_gone().fault(spelled), backend).named("escapes in every answer")
 }
 
-/// Creates a case from a scenario in which [`GONE`] is deleted: the provider must delete its Node
-/// within two monitor periods after the node becomes NotReady.
+/// Creates a case from a scenario in which the machine [`GONE`] is deleted. The provider must
+/// delete the machine's Node within two monitor periods after the node becomes NotReady.
 fn really_gone(scenario: Scenario, backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let gone = name(GONE);

@@ -70,8 +70,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ]
 }
 
-/// Creates a case with a suspended machine. Its node must get the shutdown taint in vCenter mode,
-/// but not in Supervisor mode.
+/// Creates a case with a suspended machine. The machine's node must get the shutdown taint in
+/// vCenter mode, but not in Supervisor mode.
 fn suspended(backend: Backend) -> Case {
     let scenario = world(3, s(300)).at(SETTLED, Command::Suspend(machine(1)));
     match backend {
@@ -170,8 +170,8 @@ fn ready_and_off() -> Case {
     Case::new(world(3, SETTLED), judge).canary(Canary::Off(1), SETTLED)
 }
 
-/// Passes if the `n`-th node was NotReady, got the shutdown taint in time after [`SETTLED`] and
-/// still exists.
+/// Passes if the `n`-th node was NotReady, got the shutdown taint by [`GRACE`] plus [`T_LIFE`]
+/// after [`SETTLED`], and still exists.
 fn got_taint_in_time(run: &Run, n: u32) -> Verdict {
     let at = run.when(&name(n), |node| node.shutdown);
     run.was_not_ready(&name(n))
@@ -410,7 +410,7 @@ fn stays() -> Case {
 }
 
 /// Inconclusive unless the provider read a machine without its power state, and by `bound` deleted
-/// the Node of the `gone`-th machine, which the scenario deletes in this time.
+/// the Node of the `gone`-th machine, which the scenario deletes while power states are unreadable.
 fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> Verdict {
     let read = |call: &&sim::ledger::Record| {
         call.was_faulted() && call.ended.as_ref().is_some_and(|ended| ended.objects > 0)

@@ -58,7 +58,7 @@ fn first_addresses() -> Case {
 }
 
 /// Creates a case in which a machine gets another address. Within an address period and [`T_INIT`]
-/// its node must show this address and no other.
+/// the machine's node must show this address and no other.
 fn new_address() -> Case {
     Case::new(world(3, s(700)).at(s(100), set_address(1, &["10.5.0.1"])), |run| {
         let shown = run.when_after(&name(1), s(100), |node| {
@@ -78,8 +78,8 @@ fn new_address() -> Case {
     })
 }
 
-/// Creates a case in which a running machine stops reporting addresses. Its node must keep an
-/// address.
+/// Creates a case in which a running machine stops reporting addresses. The machine's node must
+/// keep an address.
 fn no_reported_address() -> Case {
     Case::new(
         world(3, SETTLED + T_STATUS * 2 + s(30)).at(SETTLED, Command::ClearAddresses(machine(1))),

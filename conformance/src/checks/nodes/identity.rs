@@ -249,7 +249,7 @@ pub(in crate::checks) fn rebuilt(uuid: uuid::Uuid) -> Command {
 }
 
 /// Creates a case in which two machines of one vCenter have the same UUID, and the kubelet of one
-/// of them registers. The provider must not initialize its Node.
+/// of them registers a Node. The provider must not initialize this Node.
 fn duplicate_here() -> Case {
     // Machine 3 runs no kubelet and gets the UUID of machine 1.
     let scenario = known_uuid(Backend::VCenter, world_with(2, 3, s(180)), 1)

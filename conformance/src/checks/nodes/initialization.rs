@@ -41,7 +41,8 @@ fn late(backend: Backend) -> Vec<Case> {
 }
 
 /// Creates a case in which a machine is created while the provider runs, and its guest reports an
-/// address long after its kubelet has registered.
+/// address long after its kubelet has registered. The provider must not initialize the node before
+/// 110 s.
 fn late_guest() -> Case {
     let scenario = world_with(0, 2, s(240))
         .at(s(20), create_joining_machine("late", None))
@@ -64,7 +65,8 @@ fn late_guest() -> Case {
     .named("guest reports late")
 }
 
-/// Creates a case in which the backend hides the machine of a registered Node until 120 s.
+/// Creates a case in which the backend hides the machine of a registered Node until 120 s. The
+/// provider must not initialize the node before 120 s.
 fn late_machine(backend: Backend) -> Case {
     let mut scenario = world(2, s(400)).fault(hidden(backend, 1)).at(s(120), Act::RemoveRules);
     if backend == Backend::Supervisor {
@@ -90,7 +92,8 @@ fn late_machine(backend: Backend) -> Case {
     .named("machine is visible late")
 }
 
-/// Creates a case in which a Node registers before the object of its machine has a UUID.
+/// Creates a case in which a Node registers before the object of its machine has a UUID. The
+/// provider must initialize the Node only after the object gets a UUID, at 120 s.
 pub(super) fn late_uuid() -> Case {
     let late =
         Command::SetTiming { step: Step::VmIdentified, completion: Completion::After(s(100)) };

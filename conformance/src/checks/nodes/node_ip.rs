@@ -30,8 +30,8 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// Returns a scenario in which the first machine has an IPv4 and an IPv6 address and its Node has
-/// this annotation.
+/// Returns a scenario in which the first machine has an IPv4 and an IPv6 address, the machine's
+/// Node has this annotation, and the provider starts at [`START`].
 fn provided(annotation: &str) -> Scenario {
     let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
     Scenario::new("", topology, SETTLED + T_STATUS + s(60))
@@ -56,7 +56,7 @@ fn published_addresses(run: &Run) -> Vec<(String, String)> {
 /// Fails unless some address type of the first Node has a wanted address, each such type has
 /// exactly the `wanted` addresses in this order, and the first of all addresses is the first wanted
 /// one. Fails also if the Node lost its host name, or if one of the three nodes was not initialized
-/// in time.
+/// within [`T_INIT`] after [`START`].
 fn shows(run: &Run, wanted: &[&str]) -> Verdict {
     let shown = published_addresses(run);
     let kinds: Vec<&String> = shown.iter().map(|(kind, _)| kind).collect();
@@ -100,7 +100,7 @@ fn spelled() -> Case {
 }
 
 /// Fails if the first node lost its uninitialized taint before `until`, or if the other nodes were
-/// not initialized in time.
+/// not initialized within [`T_INIT`] after [`START`].
 fn waits(run: &Run, until: std::time::Duration) -> Verdict {
     let initialized = run.initialized(&name(1)).filter(|at| at.since_start() < until);
     run.initializes(&names(3)[1..], START, T_INIT).and(|| {

@@ -42,7 +42,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 }
 
 /// Creates a case in which a machine runs and has addresses, but the backend does not report its
-/// UUID until 40 s. The provider must not initialize its node before.
+/// UUID until 40 s. The provider must not initialize the machine's node before 40 s.
 fn without_identity(backend: Backend) -> Case {
     let told = s(10) + T_QUIET;
     let scenario = match backend {
@@ -130,7 +130,8 @@ fn without_addresses() -> Case {
 }
 
 /// Creates a case in which the annotation with the kubelet's address names an address that the
-/// machine lacks, and after four minutes the right one. The provider must then act at once.
+/// machine lacks, and after four minutes the right one. The provider must then initialize the node
+/// within [`AT_ONCE`].
 fn mended_annotation() -> Case {
     const ADDRESS: &str = "10.6.0.1";
     let provided = |ip: &str| {
@@ -149,7 +150,7 @@ fn mended_annotation() -> Case {
 }
 
 /// Creates a case in which the backend hides a machine for four minutes, and then the Node changes.
-/// The provider must then act at once.
+/// The provider must then initialize the node within [`AT_ONCE`].
 fn touched(backend: Backend) -> Case {
     let seen = s(240);
     let mut scenario = world(3, seen + s(60))

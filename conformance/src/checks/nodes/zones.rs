@@ -59,7 +59,7 @@ fn tag(category: &str, tag: &str, object: &str) -> TagName {
 }
 
 /// Returns the zone and the region label of a node at the end of the run; `None` for a missing
-/// label.
+/// label, and both `None` if the Node does not exist.
 fn labels(run: &Run, node: &str) -> (Option<String>, Option<String>) {
     let node = run.node(node);
     node.map(|node| (node.labels[0].clone(), node.labels[1].clone())).unwrap_or_default()
@@ -159,7 +159,9 @@ fn nearest_to_bare_clusters() -> Vec<Case> {
     ]
 }
 
-/// Returns the case with these tags in which the first node must show `zone` and `region`.
+/// Returns the case with these additional tags in which the first node must show `zone` and
+/// `region`. With [`ClusterZoneTag::Bare`], the scenario first removes the zone tag of the node's
+/// vSphere cluster.
 fn nearest_case(
     path: ClusterZoneTag,
     name: &str,
@@ -488,8 +490,8 @@ pub(in crate::checks) fn stop_zone_labels() -> Command {
     Command::SetVmOperator(OperatorChange { tells_zones: Some(false), ..OperatorChange::default() })
 }
 
-/// Creates a case in which one machine's object lacks the zone label. Its node must be initialized
-/// without a zone label.
+/// Creates a case in which one machine's object lacks the zone label. The machine's node must be
+/// initialized without a zone label.
 fn without_label() -> Case {
     let scenario = world(3, s(120))
         .at(s(0), stop_zone_labels())

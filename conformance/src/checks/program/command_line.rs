@@ -76,9 +76,9 @@ fn names_idle_flag(flag: &'static str) -> Case {
     Case::new(with_flags(&[flag], SHORT), move |run| logs(run, name)).named(flag)
 }
 
-/// Creates a case in which eight nodes join and each call to the backend takes a second. If the
-/// eight workers have an effect, the last node waits about as long as the first, and the log must
-/// not say that the flag has no effect. Otherwise the log must name the flag.
+/// Creates a case in which eight nodes join and each call to the backend takes a second. The eight
+/// workers have an effect if the last node is initialized by twice the time of the first plus 2 s.
+/// Then the log must not say that the flag has no effect. Otherwise the log must name the flag.
 fn workers(backend: Backend) -> Case {
     const FLAG: &str = "--concurrent-node-syncs";
     const WORKERS: u32 = 8;

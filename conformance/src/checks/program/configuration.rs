@@ -70,8 +70,8 @@ const SAME: &[(&str, &str)] = &[
 const NUMBERS: [&str; 3] = ["12345678", "-12345678", "12345678901234567890"];
 
 /// Returns the cases of CCM-027. With each configuration the provider must start, find the machine
-/// and initialize its node. The node must get its zone and region or, in the cases about a subnet,
-/// the address in this subnet.
+/// and initialize the machine's node. The node must get its zone and region or, in the cases about
+/// a subnet, the address in this subnet.
 pub(super) fn read() -> Vec<Case> {
     let same = SAME.iter().map(|(what, text)| means_the_same(what, PASSWORD, text));
     let mut cases: Vec<Case> = same.collect();

@@ -240,7 +240,8 @@ fn handover() -> Case {
 
 /// Creates a case in which the clock of the leader differs from that of the standby by this many
 /// seconds. The leader crashes two minutes after the standby has started. The standby must not
-/// acquire the lease before the crash, and must acquire it in time afterwards.
+/// acquire the lease before the crash, and must acquire it within [`LEASE_DURATION`], [`RETRY`] and
+/// [`SLACK`] together afterwards.
 fn apart(seconds: i64) -> Case {
     let (begin, dies) = (s(20), s(140));
     let scenario = world(3, s(260))

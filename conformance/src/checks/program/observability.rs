@@ -209,7 +209,8 @@ fn outage(backend: Backend) -> Case {
     .named("an outage")
 }
 
-/// Creates a case in which one of two vCenters is down. Only its check of `/readyz` must fail.
+/// Creates a case in which one of two vCenters is down. Only the check of `/readyz` about this
+/// vCenter must fail.
 fn one_of_two() -> Case {
     let end = SETTLED + DOWN;
     let topology = Topology::zones(3).machines(3).vcenters(2);
@@ -256,8 +257,9 @@ fn warned(run: &Run, reason: &str, nodes: &[String]) -> Verdict {
     })
 }
 
-/// Creates a case in which the configuration temporarily lacks the vCenter of three nodes, two of
-/// which are silent.
+/// Creates a case in which the configuration lacks the vCenter of three nodes from 60 s until 250
+/// s, and two of these three are silent. Meanwhile the check `machines` of `/readyz` must fail, and
+/// the provider must write an event about each of the three nodes.
 fn unknown_vcenter() -> Case {
     let silent = ["node-1-0001", "node-1-0002"];
     let mut scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(500))

@@ -21,7 +21,7 @@ pub struct CallReport {
     pub name: String,
     /// Method by which the report computes the prices, that is, the calls of large fleets.
     pub price: Projection,
-    /// Fleet sizes of the ledgers, in nodes.
+    /// Fleet sizes of the ledgers, in nodes; empty if the size is unknown.
     pub nodes: Vec<u32>,
     /// Address sync period in seconds; of a captured ledger, the default of 300.
     pub status_period: u32,
@@ -58,7 +58,7 @@ pub struct Item {
     pub server: &'static str,
     /// Operation of the calls.
     pub operation: String,
-    /// Number of calls by fleet size, which is 0 if it is unknown.
+    /// Number of calls by fleet size; calls of a fleet of unknown size have the key 0.
     pub calls: BTreeMap<u32, u64>,
     /// Number of calls that are one of many about one object each, of all fleet sizes together.
     pub per_object: u64,
@@ -67,10 +67,11 @@ pub struct Item {
     pub fit: Option<Fit>,
     /// Calls of large fleets each time that the trigger occurs, by fleet size: for one join of all
     /// nodes, for one period, or for the phase `not-ready` with five nodes NotReady. For a captured
-    /// ledger, calls of large fleets in the time of the whole ledger.
+    /// ledger, calls of large fleets in the time of the whole ledger. Empty if the report has no
+    /// prices.
     pub each_time: BTreeMap<u32, u64>,
     /// Calls per hour of large fleets, by fleet size; empty for triggers whose frequency is
-    /// unknown, such as a start.
+    /// unknown, such as a start, and if the report has no prices.
     pub per_hour: BTreeMap<u32, u64>,
     /// Advice for the author of the provider; empty for needed calls.
     pub remedy: &'static str,

@@ -40,7 +40,7 @@ pub enum Trigger {
     Change,
     /// The provider checks a node that is NotReady.
     NotReady,
-    /// A machine is gone, and the provider deletes its node.
+    /// A machine is gone, and the provider deletes the machine's Node.
     Deletion,
     /// Sessions or watches were lost, or a call other than a write failed.
     Reconnect,

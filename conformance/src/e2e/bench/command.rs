@@ -52,8 +52,9 @@ fn subject(text: &str) -> Result<CountedMode, String> {
     })
 }
 
-/// Runs the benchmark in a kept lab, or in a cluster that it makes. Returns exit code 1 if a count
-/// differs from virtual time or our provider exceeds its budget of memory or CPU.
+/// Runs the benchmark in a kept lab, or in a cluster that it makes. In a kept lab, removes
+/// simulator and provider first and makes new ones at the end, even after a failure. Returns exit
+/// code 1 if a count differs from virtual time or our provider exceeds its budget of memory or CPU.
 ///
 /// # Errors
 /// Fails if the harness fails, or if the run with a fleet failed before its end.

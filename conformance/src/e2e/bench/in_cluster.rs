@@ -106,8 +106,8 @@ impl Play<'_> {
         Ok(played)
     }
 
-    /// Runs the provider until it has initialized the real nodes, removes it, and registers the
-    /// fleet.
+    /// Runs the provider until it has initialized the real nodes, at most 60 s, removes it, and
+    /// registers the fleet. Returns the mark from which the phase `join` counts.
     async fn prepare(&self, fleet: &Fleet) -> anyhow::Result<Mark> {
         self.deploy().await?;
         let none = async || Ok(Fleet::waiting(self.cluster).await?.is_empty().then_some(()));
@@ -125,9 +125,9 @@ impl Play<'_> {
         self.now().await
     }
 
-    /// Waits until the Nodes of the fleet have not changed for two seconds. The cluster's own
-    /// controllers assign a range of addresses to each Node, and a write of the provider at the
-    /// same moment would end in a conflict.
+    /// Waits up to 120 s until the Nodes of the fleet have not changed for two seconds. The
+    /// cluster's own controllers assign a range of addresses to each Node, and a write of the
+    /// provider at the same moment would end in a conflict.
     async fn untouched(&self) -> anyhow::Result<()> {
         let mut last = BTreeSet::new();
         let same = async || {
@@ -146,8 +146,9 @@ impl Play<'_> {
         }
     }
 
-    /// Deploys the provider, and waits until every node is initialized and the provider has
-    /// written its events. Returns the seconds until every node was initialized.
+    /// Deploys the provider, and waits until every node is initialized and the provider has written
+    /// its events. Returns the seconds until every node was initialized; fails if they exceed one
+    /// status period.
     async fn join(&self) -> anyhow::Result<f64> {
         let begin = Instant::now();
         self.deploy().await?;
@@ -222,7 +223,7 @@ impl Play<'_> {
 
     /// Waits until a quarter of a period after the provider's last pass over the nodes, or until a
     /// pass has certainly happened without a call. Returns the mark from which the next phase
-    /// counts.
+    /// counts. Fails if the provider still makes calls after six periods.
     async fn quiet(&self) -> anyhow::Result<Mark> {
         let mut mark = self.now().await?;
         let (period, begin) = (self.plan.period, Instant::now());

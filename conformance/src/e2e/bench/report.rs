@@ -122,8 +122,9 @@ impl Column {
     }
 }
 
-/// Operation with which a standby reads the Lease. The pause is 2 s (`--leader-elect-retry-period`)
-/// plus up to 1.2 times as much (client-go's `JitterFactor`), drawn anew each time.
+/// Operation with which a standby reads the Lease. The pause between two reads is 2 s
+/// (`--leader-elect-retry-period`) plus up to 1.2 times as much (client-go's `JitterFactor`), drawn
+/// anew each time.
 const LOOKED_AT: &str = "get leases";
 
 /// Returns the range of the possible numbers of [`LOOKED_AT`] in a window, with a tolerance of one.

@@ -96,8 +96,8 @@ fn latency() -> Rule {
     serde_json::from_value(rule).expect("the rule above is valid")
 }
 
-/// Returns the commands that stop and start the provider's backend, each with its time in the
-/// phase.
+/// Returns the commands of the phase `restart`, each with its time in the phase: vCenter stops and
+/// starts again, but a Supervisor only ends its watches.
 pub(super) fn restart(backend: Backend) -> Vec<(Duration, Command)> {
     match backend {
         Backend::VCenter => vec![

@@ -52,7 +52,8 @@ impl Deployment {
     /// Deploys the provider and waits until it runs.
     ///
     /// # Errors
-    /// Fails if the cluster rejects a manifest, or if a replica is not ready after two minutes.
+    /// Fails if a manifest or a file of the simulator cannot be read or used, if the cluster
+    /// rejects a manifest, or if a replica is not ready after two minutes.
     pub(in crate::e2e) async fn deploy(
         &self,
         cluster: &Cluster,
@@ -151,7 +152,8 @@ pub(in crate::e2e) async fn last_words(cluster: &Cluster) -> String {
     text
 }
 
-/// Returns the holder of the Lease, or an empty string.
+/// Returns the holder of the Lease, or an empty string if the Lease has none. Fails if the Lease
+/// does not exist.
 pub(in crate::e2e) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
     let (namespace, name) = LEASE;
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
@@ -242,7 +244,7 @@ fn manifests(project: &Path, backend: Backend) -> anyhow::Result<String> {
     })?;
     if !text.contains(PUBLISHED) {
         bail!(
-            "{}: does not contain the image {PUBLISHED}; name a checkout of the version of this program with --project, or restore the file",
+            "{}: the file does not contain the image {PUBLISHED}; restore the file, or name with --project a checkout of the same version as this program",
             path.display()
         );
     }

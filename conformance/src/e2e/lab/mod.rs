@@ -109,7 +109,7 @@ impl LabSpec {
     /// a killed run of the same name left.
     ///
     /// # Errors
-    /// Fails if a lab of this name exists that is in use or not temporary.
+    /// Fails if a lab of this name exists that is in use or not temporary, or if a step fails.
     pub(super) async fn begin_passing(&self) -> anyhow::Result<()> {
         let (directory, name) = (self.directory(), &self.name);
         match std::fs::read_to_string(self.passing()) {
@@ -167,7 +167,8 @@ impl LabSpec {
         InputError::new(format!("process {process} uses the lab `{name}`")).remedy(remedy).into()
     }
 
-    /// Returns the error that this lab, because of `predicate`, cannot be used.
+    /// Returns the error for a lab that cannot be used. `predicate` follows the name of the lab in
+    /// the message, such as `exists already`.
     fn refused(&self, predicate: &str) -> InputError {
         InputError::invalid(format!("the lab `{}`", self.name), predicate)
     }
@@ -201,7 +202,11 @@ impl LabSpec {
         let built = call(project.join("kind/images/build.sh")).output_with_progress().await?;
         let images: Vec<String> = built.lines().map(str::to_owned).collect();
         let [sim, provider] = &images[..] else {
-            bail!("kind/images/build.sh has to print the names of two images, but printed: {built}")
+            bail!(
+                "{}/kind/images/build.sh: the script must print the names of two images, but \
+                 printed {built:?}; restore the file, or name another checkout with --project",
+                project.display()
+            )
         };
         step.done(&format!("images {sim} and {provider}"))?;
         let made = LabRecord {
@@ -244,7 +249,8 @@ impl LabSpec {
         self.directory().join("made.json")
     }
 
-    /// Opens an existing lab and repairs the effects of an interruption.
+    /// Opens an existing lab. If a command in the lab was interrupted, repairs the cluster, and
+    /// replaces simulator and provider by new ones.
     pub(super) async fn open(&self, out: &mut impl Write) -> anyhow::Result<Lab> {
         let was_interrupted = self.was_interrupted()?;
         let (cluster, made) = self.open_cluster().await?;
@@ -330,6 +336,7 @@ pub(super) fn project(from: &Path) -> anyhow::Result<PathBuf> {
     let found = from.ancestors().find(|it| it.join("kind/cluster.yaml").is_file());
     found.map(Path::to_owned).ok_or_else(|| {
         let outside = InputError::new("not inside a checkout of this project");
-        outside.in_source(from.display().to_string()).remedy("add --project DIR").into()
+        let remedy = "name a checkout with --project DIR";
+        outside.in_source(from.display().to_string()).remedy(remedy).into()
     })
 }

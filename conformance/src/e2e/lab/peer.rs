@@ -63,8 +63,9 @@ impl Program {
         }
     }
 
-    /// Returns the JSON patch that gives our workload the arguments of this provider. Removes the
-    /// probes, because the provider serves neither `/livez` nor `/readyz`. Does not set the image.
+    /// Returns the JSON patch that gives our workload the arguments of this provider. The patch
+    /// also removes the probes, because the provider serves neither `/livez` nor `/readyz`. The
+    /// patch does not set the image.
     pub(in crate::e2e) fn patch(self, port: u16) -> Vec<Value> {
         let container = "/spec/template/spec/containers/0";
         let mut arguments: Vec<String> =

@@ -141,7 +141,8 @@ impl Simulator {
         self.sim().args(["world", "event", rotate]).output().await.map(drop)
     }
 
-    /// Creates these machines, spread over the zones, and sets their addresses.
+    /// Creates these machines, spread over the zones, and sets their addresses. Waits up to 60 s
+    /// per machine until its address can be set.
     pub(in crate::e2e) async fn create_machines(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for (n, machine) in machines.iter().enumerate() {
             self.create(machine, n % ZONES).await?;
@@ -240,9 +241,10 @@ impl Simulator {
     /// that of the last one.
     ///
     /// # Errors
-    /// Fails if the simulator has dropped some of these records, because a count of them would be
-    /// too low. With `record` 0 dropped records are allowed, because the lab does not count the
-    /// calls before its first read.
+    /// Fails if the simulator does not answer or its answer is not a ledger. Fails also if the
+    /// simulator has dropped some of these records, because a count of them would be too low. With
+    /// `record` 0 dropped records are allowed, because the lab does not count the calls before its
+    /// first read.
     pub(in crate::e2e) async fn ledger_since(
         &self,
         record: &mut u64,

@@ -94,7 +94,7 @@ impl Disturbance {
     }
 }
 
-/// Facts of Nodes at one moment, by name of the Node; see [`shown`].
+/// Facts of Nodes at one moment, by name of the Node; see [`nodes_by_name`].
 pub(in crate::e2e) type NodesByName = BTreeMap<String, NodeFacts>;
 
 /// Returns a number that no earlier call returned: the present time in microseconds since 1970.

@@ -105,7 +105,8 @@ impl Scenario {
         self.only.is_none_or(|it| it == backend)
     }
 
-    /// Plays the scenario.
+    /// Plays the scenario. `peer` is the provider that replaces ours in the scenario of [`swap`];
+    /// `None` stands for the default of that scenario.
     ///
     /// # Errors
     /// Fails if the harness fails.

@@ -20,7 +20,8 @@ use crate::scenario::Backend;
 /// Status period of both providers; short, so that each makes several passes over the nodes.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Plays the scenario. Skipped in Supervisor mode without `--peer`.
+/// Plays the scenario with `peer`. If `peer` is `None`, builds and plays the stock CCM in vCenter
+/// mode, and skips the scenario in Supervisor mode.
 pub(in crate::e2e) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
     let built;
     let peer = match (peer, lab.made.backend) {

@@ -87,12 +87,12 @@ impl RealApiServer {
         Ok(Self { peer: Peer::start()?, own: OnceCell::new() })
     }
 
-    /// Makes the real server answer requests to the workload cluster of `sim`, and copies the
-    /// objects of the world to it.
+    /// Makes the real server answer requests to the workload cluster of `sim`, removes the objects
+    /// that an interrupted case has left, and copies the objects of the world to the server.
     ///
     /// # Errors
-    /// Fails if the server does not answer, if it rejects a request, or if one side rejects an
-    /// object of the other.
+    /// Fails if the server does not answer, if it rejects a request, if one side rejects an object
+    /// of the other, or if the copies of an object do not agree after several attempts.
     pub(super) async fn serve_cluster(&self, sim: &Sim) -> anyhow::Result<MirroredCluster> {
         let client = Client::new(&self.peer.server, &self.peer.token)?;
         let own = self.own.get_or_try_init(|| resources::all(&client)).await?;
@@ -127,7 +127,8 @@ impl MirroredCluster {
     /// Carries all changes of the world to the real server, and returns when the server has them.
     ///
     /// # Errors
-    /// Fails if the server does not answer, or if one side rejects an object of the other.
+    /// Fails if the server does not answer, if one side rejects an object of the other, or if the
+    /// copies of an object do not agree after several attempts.
     pub(crate) async fn catch_up(&self) -> anyhow::Result<()> {
         self.mirror.catch_up().await
     }

@@ -53,8 +53,8 @@ pub struct BaselineEntry {
     /// Cases that fail or are flaky, each with the invariant that it breaks, if any.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub failures: BTreeSet<Failure>,
-    /// Reason to accept the result. [`Baseline::update`] keeps it while the verdict is the same,
-    /// but leaves it out when it changes the number of calls of a check that passes.
+    /// Reason to accept the result. [`Baseline::update`] keeps the reason while the verdict stays
+    /// the same. If it records a new number of calls of a check that passes, it removes the reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -194,7 +194,7 @@ impl Baseline {
     /// Fails if the file cannot be read or its content is invalid.
     pub fn load(path: &Path) -> Result<Self, InputError> {
         let text = std::fs::read_to_string(path).map_err(|error| {
-            let remedy = "record one: UPDATE_BASELINE=1 cargo test";
+            let remedy = "correct the path, or record a baseline: UPDATE_BASELINE=1 cargo test";
             let wrong = DocumentError::document(format!("cannot be read: {error}"), remedy);
             InputError::in_document(path.display().to_string(), wrong)
         })?;
@@ -207,7 +207,9 @@ impl Baseline {
     /// Fails if the content is invalid.
     pub fn read(path: &Path, text: &str) -> Result<Self, InputError> {
         Self::checked(path, text).map_err(|wrong| {
-            let wrong = wrong.or_remedy("record it anew: UPDATE_BASELINE=1 cargo test");
+            let remedy =
+                "correct the file, or delete it and record it: UPDATE_BASELINE=1 cargo test";
+            let wrong = wrong.or_remedy(remedy);
             InputError::in_document(path.display().to_string(), wrong)
         })
     }

@@ -216,10 +216,10 @@ fn passed(conclusion: &Conclusion) -> Result<(), Failed> {
     }
 }
 
-/// Replaces this process by a provider if the driver has started it for that purpose, and then
-/// returns an exit code only if that fails. Returns `None` in every other process. [`Tests::main`]
-/// calls this function first. A test program that does other work must call this function before
-/// that work.
+/// Replaces this process by a provider if the driver has started this process to become one. Then
+/// this function returns only if the replacement fails, with an exit code. In every other process
+/// it returns `None`. [`Tests::main`] calls this function first. A test program that does other
+/// work must call this function before that work.
 pub fn run_as_launcher() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let is_launch = arguments.next().is_some_and(|it| it == SUBCOMMAND);

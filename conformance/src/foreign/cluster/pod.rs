@@ -123,7 +123,8 @@ impl Pod {
     /// Watches the pod's status until `pick` returns a value, and returns this value.
     ///
     /// # Errors
-    /// Fails if `kubectl` cannot be started, or if it ends before `pick` returns a value.
+    /// Fails if `kubectl` cannot be started, if its output cannot be read, or if it ends before
+    /// `pick` returns a value.
     async fn watch<T>(&self, mut pick: impl FnMut(PodState) -> Option<T>) -> anyhow::Result<T> {
         let mut child =
             self.kubectl.spawn_long(&["get", "pod", &self.name, "--watch", "-o", STATUS]).await?;

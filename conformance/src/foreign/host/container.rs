@@ -54,11 +54,12 @@ impl Engine {
         command.output().await.context("cannot start docker; install docker in a folder of PATH")
     }
 
-    /// Checks that the engine answers and has this image. Removes the containers that
-    /// `conformance` processes of this boot and PID namespace have left.
+    /// Checks that the engine answers and has this image. Removes the containers that `conformance`
+    /// processes of this boot and PID namespace have left.
     ///
     /// # Errors
-    /// Fails if the engine does not answer or lacks the image; the error contains a remedy.
+    /// Fails if `docker` cannot be started, or if the engine does not answer or lacks the image;
+    /// the error contains a remedy.
     pub(in crate::foreign) async fn ready(&self, image: &str) -> anyhow::Result<()> {
         let info = self.call(&["info", "--format", "{{.ServerVersion}}"]).await?;
         if !info.status.success() {
@@ -81,8 +82,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the containers of `conformance` processes that have ended in this boot and PID
-    /// namespace.
+    /// Removes the containers of those `conformance` processes of this boot and PID namespace that
+    /// no longer run.
     async fn sweep(&self) -> anyhow::Result<()> {
         let format = format!("{{{{.ID}}}} {{{{.Label {LABEL:?}}}}}");
         let here = format!("label={WHERE}={}", self.labels[WHERE]);

@@ -102,7 +102,9 @@ pub fn become_program(parent: i32, command: &[OsString]) -> anyhow::Result<ExitC
     Err(replaced(parent, program, arguments).context(format!("{CANNOT}{}", program.display())))
 }
 
-/// Replaces this process by a program; returns only on failure, with the error.
+/// Replaces this process by a program that the kernel kills when the process `parent` ends. Returns
+/// only on failure, with the error. If `parent` has ended already, fails and does not start the
+/// program.
 fn replaced(parent: i32, program: &OsStr, arguments: &[OsString]) -> anyhow::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return anyhow!(

@@ -61,9 +61,10 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Prepares the driver. For a container, checks that the Docker engine has the image. For a
-    /// pod, checks that the cluster accepts it. Both remove what earlier `conformance` processes of
-    /// this boot and PID namespace have left there. A process needs no preparation.
+    /// Prepares the driver of the provider. For a container, checks that the Docker engine has the
+    /// image. For a pod, checks that the cluster accepts it. In both cases removes the containers
+    /// or pods that earlier `conformance` processes of this boot and PID namespace have left. A
+    /// process needs no preparation.
     ///
     /// # Errors
     /// Fails with the missing part and the remedy.
@@ -170,7 +171,8 @@ impl Host {
         &self.entrances[index].endpoints
     }
 
-    /// Starts a replica as [`start`](Provider::start) does, but only once.
+    /// Starts a replica like [`start`](Provider::start), but does not start it again if another
+    /// program has taken its port.
     async fn start_once(
         &self,
         sim: &Sim,
@@ -301,6 +303,7 @@ impl Host {
     }
 
     /// Returns the command for a provider that is a process, in a mount namespace if it needs one.
+    /// The first of the `arguments` is the program; panics without it.
     fn process(
         &self,
         process: &manifest::Process,
@@ -339,7 +342,8 @@ impl Provider for Host {
     /// manifest.
     ///
     /// If the replica has ended and another program has taken the port of `$(port)`, starts the
-    /// replica again with another port, because the provider did not cause that end.
+    /// replica again with another port, because the provider did not cause that end. Makes at most
+    /// four starts.
     ///
     /// # Errors
     /// Fails if the scenario has no replica `index`, if the replica's files cannot be written, if a
@@ -386,7 +390,8 @@ impl Provider for Host {
             .collect()
     }
 
-    /// The host name is the IP address of the listener.
+    /// Returns the IP address of the vCenter's listener, because the listeners have no host names.
+    /// Panics if the world has no vCenter with this name.
     fn server(&self, vcenter: &str) -> String {
         self.endpoints(0).vcenters[vcenter].address.ip().to_string()
     }

@@ -23,11 +23,12 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Maximum length of a line, in bytes; a longer line is cut into several.
 const LONGEST: u64 = 64 << 10;
 
-/// Starts the process of a replica, and a task that waits for the end of the process and records in
-/// `waits` how long the process waited for a processor. `since` is the sequence number of the first
-/// ledger record that the process can cause. `behind` is the container or pod of which `command` is
-/// the client process. `tasks` tracks the waiting task, so that the end is not missed even if the
-/// returned handle is dropped.
+/// Starts the process of a replica and copies its output to `logs`, each line with the time of
+/// `world`. A task waits for the end of the process and records in `waits` how long the process
+/// waited for a processor. `since` is the sequence number of the first ledger record that the
+/// process can cause. `behind` is the container or pod of which `command` is the client process.
+/// `tasks` tracks the waiting task, so that the end is not missed even if the returned handle is
+/// dropped.
 ///
 /// # Errors
 /// Fails if the process does not start, and then removes the container or pod.
@@ -168,6 +169,9 @@ impl ProcessTask {
     }
 
     /// Sends a signal to the process and its children, which form one process group.
+    ///
+    /// # Errors
+    /// Fails for a container or pod, if the process has ended, or if the system rejects the signal.
     fn signal(&self, signal: Signal) -> Result<(), String> {
         if self.behind.is_some() {
             return Err(
@@ -187,7 +191,8 @@ impl ProcessTask {
     }
 }
 
-/// Waits for the end of the provider and returns its exit status.
+/// Waits for the end of the process and, if `behind` is set, of the container or pod. Returns the
+/// exit status of the provider.
 ///
 /// Cancel safe.
 async fn end(child: &mut Child, behind: Option<&RemoteProvider>) -> std::io::Result<ExitStatus> {

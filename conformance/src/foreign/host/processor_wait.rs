@@ -54,7 +54,8 @@ impl ProcessorWaits {
     }
 }
 
-/// Returns the largest growth between two readings that are at most `window` apart, or adjacent.
+/// Returns the largest growth of the wait between two readings that are adjacent or at most
+/// `window` apart.
 fn worst(readings: &[Reading], window: Duration) -> Duration {
     let mut longest = Duration::ZERO;
     let mut first = 0;

@@ -28,7 +28,7 @@ pub(in crate::foreign) fn owner() -> String {
     format!("{OWNER}{}", std::process::id())
 }
 
-/// Returns both labels with the values for this process.
+/// Returns the labels [`LABEL`] and [`WHERE`] with the values for this process.
 pub(in crate::foreign) fn labels() -> anyhow::Result<BTreeMap<&'static str, String>> {
     Ok(BTreeMap::from([(LABEL, owner()), (WHERE, process_identity::boot_and_namespace()?)]))
 }

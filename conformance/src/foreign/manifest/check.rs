@@ -79,7 +79,9 @@ impl Manifest {
         Ok(())
     }
 
-    /// Checks the operation of `ready.firstCall`, and the names of the files.
+    /// Checks that `ready.firstCall` names one operation of the ledger or one class of calls, and
+    /// that the name of each file is plain (not empty, not hidden, without a directory) and not one
+    /// that the driver itself uses.
     pub(super) fn check_start(&self) -> Result<(), DocumentError> {
         let op = self.spec.ready.first_call.op.as_str();
         let value = Value::from(op);

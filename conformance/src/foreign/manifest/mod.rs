@@ -280,7 +280,8 @@ impl Manifest {
     /// Reads the built-in manifest of this name, or the file at this path.
     ///
     /// # Errors
-    /// Fails if the file cannot be read or its content is invalid.
+    /// Fails if the file cannot be read or its content is invalid, for example because a skip has
+    /// expired before `today`.
     pub fn load(name: &str, today: Date) -> Result<Self, InputError> {
         if let Some(text) = builtin::text(name) {
             return Self::read(name, None, text, today);
@@ -296,10 +297,11 @@ impl Manifest {
         Self::read(name, Some(directory.unwrap_or(Path::new("."))), &text, today)
     }
 
-    /// Parses a manifest.
+    /// Parses and validates a manifest. `origin` names it in errors. Paths of templates are
+    /// relative to `directory`; `None` is for a built-in manifest.
     ///
     /// # Errors
-    /// Fails if the content is invalid.
+    /// Fails if the content is invalid, for example because a skip has expired before `today`.
     pub fn read(
         origin: &str,
         directory: Option<&Path>,
@@ -378,7 +380,8 @@ impl Manifest {
         }
     }
 
-    /// Returns the names of all placeholders in the manifest and its templates.
+    /// Returns the names of all placeholders in the manifest and its templates. Leaves out
+    /// templates that cannot be read.
     pub(super) fn placeholders(&self) -> BTreeSet<String> {
         let driver = self.driver();
         let files = self.spec.files.keys().map(|name| self.template(name).unwrap_or_default());

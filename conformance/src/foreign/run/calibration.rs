@@ -29,9 +29,10 @@ const fn s(seconds: u64) -> Duration {
 const SETTLED: Duration = s(60);
 /// New address of a machine, which no machine has at first.
 const ADDRESS: &str = "10.66.6.7";
-/// Maximum real time that the measurement waits for both delays: the default address sync period of
-/// 300 s, which a provider without the knob keeps, and a margin. At a low pace the measurement
-/// waits longer, until world time has advanced by [`GRACE`] + 600 s.
+/// Maximum real time that the measurement waits for the new address on a Node and for the deletion
+/// of a Node: the default address sync period of 300 s, which a provider without the knob keeps,
+/// and a margin. At a low pace the measurement waits longer, until world time has advanced by
+/// [`GRACE`] + 600 s.
 const PATIENCE: Duration = s(330);
 
 /// Measured delays, in world time.
@@ -80,7 +81,8 @@ pub(in crate::foreign) fn silent(name: &str, records: &[Record], log: &[String])
     )
 }
 
-/// Times of the provider's reactions to both changes; `None` if they were not seen.
+/// Times of the provider's reactions to the new address of the first machine and to the end of the
+/// destroyed machine; `None` for a reaction that the measurement has not seen.
 #[derive(Default)]
 struct Reactions {
     /// Time at which the Node of the first machine shows the new address.
@@ -92,7 +94,8 @@ struct Reactions {
 }
 
 impl Reactions {
-    /// Lets world time pass until both Nodes have changed, at most until `last`.
+    /// Lets world time pass until the first machine's Node shows the new address and the destroyed
+    /// machine's Node is gone, but at most until `last`. Returns the times.
     async fn until(lab: &mut Lab, last: Time) -> Self {
         let Self { mut shown, mut silent, mut gone } = Self::default();
         while (shown.is_none() || gone.is_none()) && lab.world().now() < last {

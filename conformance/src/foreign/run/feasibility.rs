@@ -155,8 +155,8 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         .or_else(|| cannot_set_flags(&scenario.provider, manifest))
 }
 
-/// Returns the reason why the manifest cannot start the replicas of a scenario with its flags,
-/// election and endpoint, or `None`.
+/// Returns the reason why the manifest cannot start the replicas of a scenario with its vCenters,
+/// Secret, flags, election and endpoint, or `None`.
 fn cannot_start(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     let ProviderSetup { secret, replicas, flags, .. } = &scenario.provider;
     if scenario.topology.vcenters > 1 && secret.is_some() {

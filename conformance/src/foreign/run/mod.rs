@@ -54,7 +54,8 @@ pub struct Subject {
     settings: Settings,
     begin: Instant,
     pulse: DelayMeter,
-    /// World time by which calibration extends each case; zero unless the provider was slow in it.
+    /// World time by which calibration extends each case; zero unless the provider was slow in the
+    /// calibration.
     extra: Duration,
     ledgers: Option<Arc<Ledgers>>,
 }
@@ -190,8 +191,8 @@ impl Subject {
         }
     }
 
-    /// Begins the cases of the check with index `n` that the provider can play, each as a task that
-    /// waits for a place in `room`.
+    /// Begins the cases of the check with index `n` that the provider can play. Adds each to `set`
+    /// as a task that waits for a place in `room`. Returns the other cases with their verdicts.
     fn begin_check(
         self: &Arc<Self>,
         n: usize,
@@ -318,7 +319,9 @@ impl Subject {
         (outcome, late)
     }
 
-    /// Plays a scenario at `pace`, in seconds of world time per second of the clock.
+    /// Plays a scenario at `pace`, in seconds of world time per second of the clock. `name` is the
+    /// name of the run's directory. Switches zones off if the manifest lists `TagZones` as
+    /// unsupported.
     async fn live(&self, name: &str, scenario: &Scenario, pace: u32) -> PlayedScenario {
         let begin = Instant::now();
         let mut scenario = scenario.clone();
@@ -386,8 +389,9 @@ impl Subject {
     /// Plays the life that measures the cost of calls, with a fleet of `n` nodes.
     ///
     /// # Errors
-    /// Fails if the environment of the provider cannot be made, or if the provider makes no call;
-    /// in the latter case the error contains the end of its log.
+    /// Fails if the environment of the provider cannot be made, if a real API server differed from
+    /// the world, or if the provider makes no call; in the last case the error contains the end of
+    /// the provider's log.
     pub(super) async fn live_with(&self, n: u32) -> anyhow::Result<Life> {
         let scenario = calls::life(n, self.setup.manifest.spec.mode);
         let pace = self.settings.compress;

@@ -51,7 +51,8 @@ impl ScrapedReplica<'_> {
         said
     }
 
-    /// Compares the metrics of leadership and running controllers with the writes of the replica.
+    /// Checks that the metric of leadership is 0 or 1. If the only replica of a calm scenario has
+    /// written Nodes, also checks that the replica leads and that its controllers run.
     pub(super) fn leadership(&self) -> Vec<String> {
         let mut said = Vec::new();
         let leads = self.sum("leader_election_master_status", &[]);

@@ -56,7 +56,8 @@ struct ScrapedReplica<'a> {
     scrape: &'a Scrape,
     samples: Vec<Sample>,
     calls: Vec<&'a Record>,
-    /// True if the scenario suspends a leader, so that answers may wait for the replica.
+    /// True if the scenario suspends a leader. The ledger does not show whether a suspended replica
+    /// has received an answer.
     was_suspended: bool,
     /// True if the run has no other replica.
     is_alone: bool,
@@ -281,8 +282,8 @@ impl<'a> ScrapedReplica<'a> {
     }
 
     /// Compares the metrics of lists and reads of VirtualMachines with the ledger, and the state of
-    /// the view with the leadership of the replica. Checks nothing with vCenter or in the instances
-    /// mode `v1`.
+    /// the view with the leadership of the replica. If the replica leads, also checks the age of
+    /// the last news of machines. Checks nothing with vCenter or in the instances mode `v1`.
     fn supervisor(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.run.backend().is_vcenter() || self.run.stage.mode.is_v1() {

@@ -19,7 +19,8 @@ use crate::scenario::{Act, Backend};
 /// Name of a vCenter, and reference of a machine there.
 type Machine = (String, MoRef);
 
-/// Checks the requests to delete Nodes, and the deletions against the loss of their machines.
+/// Checks the requests to delete Nodes, and the times of deletions against the loss of the Nodes'
+/// machines.
 pub(in crate::judge) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,

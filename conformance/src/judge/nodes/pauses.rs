@@ -73,9 +73,10 @@ struct Pause {
 impl Pause {
     /// True if a call breaks the pause.
     ///
-    /// A call that began before the answer was sent does not break the pause. Neither does one read
-    /// that began at the same instant: time stands still in the lab while requests are under way,
-    /// so another controller may have sent this read before it could know the answer.
+    /// A call that began before the answer was sent does not break the pause. Neither does the
+    /// first read that began at the same instant, for which this function sets `crossed`: time
+    /// stands still in the lab while requests are under way, so another controller may have sent
+    /// this read before it could know the answer.
     fn is_broken_by(&mut self, call: &Record) -> bool {
         let is_read = call.class == Some(Class::Read);
         let may_cross =

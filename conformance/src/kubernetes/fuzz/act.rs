@@ -284,7 +284,8 @@ impl Act {
     }
 }
 
-/// Merges the fields of one object into another, recursively.
+/// Merges the fields of the object `from` into `into`, recursively. If either is not an object,
+/// `from` replaces `into`.
 fn merge(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {

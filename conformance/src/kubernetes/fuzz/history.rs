@@ -19,8 +19,8 @@ const LONGEST: usize = 16;
 pub(super) struct History {
     /// Kind of objects that a watch observes during the history; `None` without a watch.
     watched: Option<ObjectKind>,
-    /// True if the history first creates a custom kind and uses it. A real server needs a while
-    /// before it serves a new kind.
+    /// True if the history first creates a custom kind and waits until the server serves it (at
+    /// most 25 s per step), so that its requests may use this kind.
     has_gadgets: bool,
     acts: Vec<Act>,
 }

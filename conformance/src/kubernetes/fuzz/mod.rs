@@ -1,5 +1,5 @@
 //! Plays generated histories of requests on both servers. Shrinks the first history with different
-//! answers to a shorter one that still has them.
+//! answers to a shorter one whose answers still differ.
 //!
 //! The hand-written sequences show that both servers answer the single requests of a history alike,
 //! so histories find errors in combinations of requests. Histories do not contain decided
@@ -63,10 +63,12 @@ pub fn run(
 }
 
 /// Calls `play` with up to `runs` histories until it reports a difference. Returns a shortened
-/// history that still has different answers, and its report; `None` if all answers are alike.
+/// history that still has different answers, and its report; `None` if all answers are alike. If
+/// the shortened history shows no difference when it is played again, the report says so.
 ///
 /// # Errors
-/// Fails with the first error of `play`, which ends the search.
+/// Fails with the first error of `play`, which ends the search, or if the generator of histories
+/// gives up.
 fn first_difference(
     runs: u32,
     seed: u64,

@@ -58,8 +58,8 @@ fn writes(state: &State, node: &Value, by: Initializer) -> Vec<Command> {
     commands
 }
 
-/// Returns the zone and region labels that `by` writes for a generated machine. The topology
-/// spreads its machines over three zones in turn.
+/// Returns the zone and region labels that `by` writes for a generated machine; none for a person.
+/// The topology spreads its machines over three zones in turn.
 fn labels(by: Initializer, node: &str) -> Value {
     let digits: usize = node.rsplit('-').next().and_then(|n| n.parse().ok()).unwrap_or(1);
     let zone = ["zone-a", "zone-b", "zone-c"][(digits + 2) % 3];

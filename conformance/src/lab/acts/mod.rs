@@ -82,7 +82,8 @@ impl Lab {
         }
     }
 
-    /// Applies a command to the world; in Supervisor mode through the machine's object.
+    /// Applies a command to the world. In Supervisor mode a power change, a creation or a deletion
+    /// of a machine goes through its VirtualMachine object. Notes a refusal in the ledger.
     fn change_world(&self, command: &Command) {
         let command = match self.stage.mode {
             Mode::VCenter(_) => command.clone(),

@@ -222,7 +222,8 @@ impl EndpointClient {
     }
 }
 
-/// Sends one request over a new connection.
+/// Sends one request over the new connection `stream`, with the token of `by`. Sets `certificate`
+/// to the SHA-256 of the served certificate once the TLS handshake has succeeded.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     path: &str,

@@ -24,7 +24,7 @@ const PORT: &str = "10258";
 pub(super) struct ProviderSettings {
     pub(super) config: Config,
     pub(super) options: Options,
-    /// `None` if the command line sets the port to 0.
+    /// Arguments of the HTTPS endpoint; `None` if the command line sets its port to 0.
     pub(super) serving: Option<ServingArguments>,
 }
 

@@ -80,7 +80,8 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Starts a replica in the current runtime.
+    /// Starts a replica in the current runtime. If a process would reject the command line or the
+    /// configuration, the replica ends at once with [`Exit::Failed`].
     pub(super) fn start(
         sim: &Sim,
         scenario: &Scenario,
@@ -157,8 +158,9 @@ impl Replica {
         self.suspension.iter().for_each(Suspension::suspend);
     }
 
-    /// Resumes the tasks, as by SIGCONT. [`Replica::renew`] resumes the renewal of the lease.
-    /// Threads wake in no fixed order, and this order gives a former leader the most time to write.
+    /// Resumes the tasks, as by SIGCONT, but not the renewal of the lease, which [`Replica::renew`]
+    /// resumes. A real SIGCONT wakes threads in no fixed order; a former leader has the most time
+    /// to write if the renewal resumes last.
     pub(super) fn resume(&self) {
         self.suspension[0].resume();
     }

@@ -47,7 +47,8 @@ impl Logs {
         lines[lines.len().saturating_sub(n)..].iter().map(|it| (*it).to_owned()).collect()
     }
 
-    /// Returns the last line that is not blank, without its time, or says that the output is empty.
+    /// Returns the last of the final 20 lines that is not blank, without its time. Without such a
+    /// line, returns a text that says that the output is empty.
     pub(crate) fn last_line(&self) -> String {
         let last = self.tail(20).into_iter().rfind(|line| !line.trim().is_empty());
         last.unwrap_or_else(|| "its output is empty".to_owned())

@@ -11,7 +11,9 @@ use sim::world::{Time, World};
 use super::{Exit, Lab, LabEvent, MOST_IN_VAIN, Replica, Running, StartResult, provider};
 
 impl Lab {
-    /// Starts the replica with this index, unless it runs.
+    /// Starts the replica with this index, unless it runs. If it cannot be started, notes the
+    /// reason in the ledger. Does not start a process again that is the sixth in a row to end
+    /// before its first call.
     pub async fn start(&mut self, index: usize) {
         if self.replicas.iter().any(|replica| replica.index() == index) {
             return;

@@ -29,7 +29,7 @@ pub(crate) trait Provider: fmt::Debug + Send + Sync {
     fn pace(&self) -> u32;
 
     /// True if the workload cluster runs on a real API server. A change on that server reaches the
-    /// world a moment later.
+    /// world only after the server's answer.
     fn is_mirrored(&self) -> bool;
 
     /// Returns the output of all replicas.

@@ -69,7 +69,7 @@ pub struct RecordedLabEvent {
     /// Time of the event.
     pub at: Time,
     /// Sequence number of the event's record in the ledger; in a recorded run, of the provider's
-    /// first call from that time on.
+    /// first call from that time on, or `u64::MAX` without such a call.
     pub seq: u64,
     /// The event.
     pub what: LabEvent,

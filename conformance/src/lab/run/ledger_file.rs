@@ -11,7 +11,8 @@ use crate::scenario::InputError;
 /// each case are in the order in which the calls arrived.
 ///
 /// # Errors
-/// Names the file, the invalid line if the file can be read, and the remedy.
+/// Fails if the file cannot be read, or if a line is neither a record nor the begin of a case. The
+/// error names the file, the line and the remedy.
 pub(crate) fn records(path: &Path) -> Result<Vec<Record>, InputError> {
     let text = text(path)?;
     let mut records: Vec<Record> = Vec::new();
@@ -47,7 +48,8 @@ pub(crate) struct OneLedger {
 /// still be writing it.
 ///
 /// # Errors
-/// Names the file, the invalid line if the file can be read, and the remedy.
+/// Fails if the file cannot be read, or if a line is not a record. The error names the file, the
+/// line and the remedy.
 pub(crate) fn read_one(path: &Path) -> Result<OneLedger, InputError> {
     let text = text(path)?;
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));

@@ -26,7 +26,7 @@ pub struct Run {
     /// True if the provider was a process, a container or a pod, on the real clock.
     pub hosted: bool,
     /// True if a real API server served the workload cluster. A change on that server then reaches
-    /// the world a moment after the server's answer.
+    /// the world after the server's answer; judges allow 30 s.
     pub mirrored: bool,
     /// Changes of Nodes that the scenario itself made, without the provider; in a recorded run,
     /// deletions of Nodes by other clients.

@@ -42,12 +42,13 @@ pub struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// Returns the run for judges. Leaves out records of [`Self::ledger`] after the time until
-    /// which the recording is complete; a call there that ends later counts as open.
+    /// Returns the run for judges. Leaves out records of [`Self::ledger`] after the end of the
+    /// recording. A call that began before the end of the recording and ended after it counts as
+    /// open.
     ///
     /// # Errors
-    /// Fails if the recording has no first state, or if a start is more than 5 s
-    /// outside the recording.
+    /// Fails if the recording has no first state, or if a start is more than 5 s outside the
+    /// recording.
     pub fn into_run(self) -> Result<Run, InputError> {
         let Self { recording, mut ledger, of_others, .. } = self;
         let sim::Recording { log, until, has_ended: _ } = recording;

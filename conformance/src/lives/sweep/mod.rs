@@ -1,15 +1,15 @@
 //! Sweeps: many runs of each life, each with one failure that the sweep adds.
 //!
 //! The model is SQLite's "fail the n-th malloc", applied to an API. The calls come from a run of
-//! each [life](crate::lives) without failures, the healthy run. The sweep [`SweepKind::Faults`] makes
-//! calls fail in every way that [`fault_kinds`](crate::scenario::fault_kinds) has for their face,
-//! once per face, operation, kind of object and phase. If a failure loses the answer, the sweep
-//! tries it without and with the operation carried out. The sweep [`SweepKind::Crashes`] kills a replica
-//! that waits for the answer to a write to the workload cluster, once if the server has carried out
-//! the write and once if it has not. The sweep [`SweepKind::Stale`] answers reads with the previous
-//! version of the data. All safety and liveness invariants judge every run, apart from the
-//! exemptions of the lives. Sweeps use no randomness of their own, so the same build and seed have
-//! the same trials.
+//! each [life](crate::lives) without failures, the healthy run. The sweep [`SweepKind::Faults`]
+//! makes calls fail in every way that [`fault_kinds`](crate::scenario::fault_kinds) has for their
+//! face, once per face, operation, kind of object and phase. If a failure loses the answer, the
+//! sweep tries it without and with the operation carried out. The sweep [`SweepKind::Crashes`]
+//! kills a replica that waits for the answer to a write to the workload cluster, once if the server
+//! has carried out the write and once if it has not. The sweep [`SweepKind::Stale`] answers reads
+//! with the previous version of the data. All safety and liveness invariants judge every run, apart
+//! from the exemptions of the lives. Sweeps use no randomness of their own, so the same build and
+//! seed have the same trials.
 
 mod crashes;
 mod faults;

@@ -39,7 +39,9 @@ impl Ledgers {
         Ok(Self { dir: dir.to_owned(), parts })
     }
 
-    /// Writes the ledger of the `case`-th case of the `check`-th check to a temporary file.
+    /// Writes the ledger of a case to a temporary file, after a line with the ID of its check, the
+    /// backend and the name of the case. The indexes `check` and `case` determine the place in
+    /// `ledger.jsonl`.
     ///
     /// # Errors
     /// Names the file that cannot be written.

@@ -167,7 +167,8 @@ pub fn prepare(dir: &Path) -> Result<(), InputError> {
 /// Writes every file of a run to `dir` except `ledger.jsonl`, which [`Ledgers`] writes.
 ///
 /// # Errors
-/// Names the folder or file that cannot be written.
+/// Names the folder or file that cannot be written. Also fails if the results cannot be written as
+/// JSON or XML.
 pub fn write(
     dir: &Path,
     about: &About,

@@ -97,7 +97,7 @@ impl Access {
 
     /// Checks if the endpoint may answer a request. If not, returns status and text of the refusal
     /// as the error: 401 if the token is invalid or cannot be reviewed, 403 if the cluster denies
-    /// the request, 500 if the request cannot be reviewed.
+    /// the request or no client reviews requests, 500 if the request cannot be reviewed.
     pub(super) async fn judge(
         &self,
         method: &Method,

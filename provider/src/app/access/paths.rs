@@ -22,7 +22,9 @@ impl Default for AllowedPaths {
 impl FromStr for AllowedPaths {
     type Err = InputError;
 
-    /// Parses a comma-separated list; a slash at the beginning of a path makes no difference.
+    /// Parses a comma-separated list; an empty text allows no path. A slash at the beginning of a
+    /// path makes no difference. A `*` at the end of a path matches any suffix; any other `*` is an
+    /// error.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut allowed = Self { exact: Vec::new(), prefixes: Vec::new() };
         if text.is_empty() {

@@ -41,7 +41,8 @@ impl Severity {
 pub(crate) struct Subject {
     api_version: &'static str,
     kind: &'static str,
-    /// `None` for an object without namespace; events about it are in the namespace `default`.
+    /// Namespace of the object; `None` for an object without one, whose events are in the namespace
+    /// `default`.
     namespace: Option<String>,
     name: String,
     uid: String,

@@ -39,7 +39,9 @@ struct Refusal {
 }
 
 impl Guard {
-    /// Returns the earliest instant of a proof that counts for this node.
+    /// Returns the earliest instant of a proof that counts for this node: 60 s before `now`. For a
+    /// held node whose first proof is at least 30 s old, the instant 30 s after that proof, if that
+    /// is later.
     pub(super) fn proof_after(&self, uid: &NodeUid, now: Instant) -> Instant {
         let ordinary = now.checked_sub(PROOF_AGE).unwrap_or(now);
         match self.held.get(uid) {

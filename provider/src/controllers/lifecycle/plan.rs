@@ -86,7 +86,8 @@ fn limit(n_nodes: usize) -> usize {
 }
 
 /// Returns the steps about taints, and the nodes whose machines are gone, each with the time of the
-/// proof.
+/// proof. Leaves out nodes that are being deleted already, and nodes younger than [`MIN_AGE`] that
+/// the provider never matched to a machine.
 fn sort(
     nodes: &[JudgedNode],
     now: Instant,

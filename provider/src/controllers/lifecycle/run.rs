@@ -192,8 +192,8 @@ impl LifecycleController {
         self.store.get(&node.name).filter(is_it).map(|_| Instant::now())
     }
 
-    /// Looks up if the node's machine exists. The answer is unknown if the backend takes longer
-    /// than `patience`.
+    /// Looks up if the node's machine exists. `Gone` needs a proof that began at `proof_after` or
+    /// later. The answer is unknown if the backend takes longer than `patience`.
     async fn exists(&self, node: &Node, proof_after: Instant, patience: Duration) -> Lookup<()> {
         let identity = node.identity();
         let asked = self.instances.exists(&identity, proof_after);
@@ -238,8 +238,9 @@ impl LifecycleController {
         judged
     }
 
-    /// Carries out a step: changes the shutdown taint, deletes the Node, or records the event of a
-    /// hold.
+    /// Carries out a step: changes the shutdown taint, deletes the Node, or reports a hold. Deletes
+    /// nothing with [`Settings::skip_deletion`]. Counts the holds of the round in `n_hold_events`,
+    /// and records an event only for the first [`MAX_HOLD_EVENTS`].
     ///
     /// # Errors
     ///
@@ -376,7 +377,8 @@ impl LifecycleController {
     }
 }
 
-/// Logs the nodes that stay only because deletion is switched off, once per node while this lasts.
+/// Logs the nodes that stay only because deletion is switched off, except those in `spared`. Then
+/// replaces `spared` with all nodes that stay for this reason now.
 fn log_kept_nodes(steps: &[Step], spared: &mut BTreeSet<NodeUid>) {
     let mut now = BTreeSet::new();
     for step in steps {
@@ -389,8 +391,8 @@ fn log_kept_nodes(steps: &[Step], spared: &mut BTreeSet<NodeUid>) {
     *spared = now;
 }
 
-/// Logs each node that is not ready and whose machine is unknown, and logs it again only after the
-/// reason has changed.
+/// Logs each node that is not ready and whose machine is unknown, unless `told` has the same reason
+/// for the node. Then replaces `told` with the present reasons.
 fn log_unknown_machines(judged: &[JudgedNode], told: &mut BTreeMap<NodeUid, String>) {
     let mut now = BTreeMap::new();
     for JudgedNode { node, judgement } in judged {

@@ -18,7 +18,8 @@ pub(super) struct Candidate<'a> {
 
 /// Returns all candidates: first those addresses of the guest that cloud-init configures
 /// statically, in the order of [`cloud_init::addresses`]. The others follow, those of the network
-/// card with the lowest device key first.
+/// card with the lowest device key first. Of one card, the primary address comes first, addresses
+/// with a prefix length of 32 or 128 come last, and the others are ordered by value.
 ///
 /// # Errors
 ///

@@ -169,8 +169,8 @@ impl SupervisorInstances {
         Lookup::Unknown(Unknown::Unavailable("the Supervisor did not answer in time".to_owned()))
     }
 
-    /// Answers by a proof, after the requests that it needs: `Gone`, `Found`, or the reason why
-    /// neither can be proved.
+    /// Answers by a proof whose evidence began at `after` or later, and first makes the requests
+    /// that the proof needs: `Gone`, `Found`, or the reason why neither can be proved.
     async fn prove(&self, node: &NodeIdentity, after: Instant) -> Lookup<()> {
         for _ in 0..MAX_ROUNDS {
             let (verdict, matched) = {

@@ -1,4 +1,5 @@
-//! State that the tasks of the backend share, and the requests whose results several callers share.
+//! Requests for lists and machines whose results several callers share, and the lock around the
+//! [`State`] of the backend.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -127,8 +128,8 @@ impl Shared {
 
     /// Returns a complete list that began at `after` or later: the last one, or a new one. With
     /// [`ListReason::Asked`], the last list suffices even if it began earlier, as long as the view
-    /// is current. While the view's own list or watch fails, or shortly after a failed list,
-    /// returns that failure without a new list.
+    /// is current. While the view's own list or watch fails, or within 5 to 20 s after a failed
+    /// list, returns that failure without a new list.
     ///
     /// Concurrent callers wait for one list and share its result, even if it is a failure.
     ///
@@ -210,7 +211,8 @@ impl Shared {
         self.list(ListUse::Replace, reason).await
     }
 
-    /// Makes a new list, and stores it or its failure. The caller holds the `listing` lock.
+    /// Makes a new list, and stores it or its failure. First waits until the pause ends that the
+    /// server has requested, if any. The caller holds the `listing` lock.
     async fn list(&self, take: ListUse, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
         // A pause that the server has asked for applies to every caller.
         let quiet_until = self.lock().quiet_until;
@@ -290,8 +292,8 @@ impl Shared {
         self.news.announce(waiting);
     }
 
-    /// Reads one machine by name for a node, and stores the result unless the node was deleted
-    /// meanwhile.
+    /// Reads one machine by name for a node, and applies the answer to the view. Stores the result
+    /// as the last read of the node, unless the node was deleted meanwhile.
     pub(super) async fn read(&self, node: &str, machine: &MachineName) {
         let began_at = Instant::now();
         let why = self.lock().freshness.state(began_at);
@@ -331,7 +333,7 @@ impl Shared {
     }
 }
 
-/// Returns the event for [`Freshness`](super::view::freshness::Freshness) that a failed list amounts to.
+/// Returns the event that a failed list is for [`Freshness`](super::view::freshness::Freshness).
 pub(super) fn failure(err: &ApiError) -> ViewEvent {
     match err.meaning() {
         Meaning::Forbidden => ViewEvent::ListForbidden,

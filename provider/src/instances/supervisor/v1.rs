@@ -162,8 +162,8 @@ impl Shared {
         }
     }
 
-    /// Searches for a machine by provider ID, then by name if the node has no provider ID, or if the
-    /// first search finds nothing or fails.
+    /// Searches for a machine by provider ID. Searches by name if the node has no provider ID, or
+    /// if the first search finds nothing or fails. [`Unknown::NotSeen`] if no machine has the name.
     async fn by_id_or_name(&self, id: Option<&str>, name: &str) -> Result<MachineObject, Unknown> {
         if let Some(id) = id
             && let Ok(Some(machine)) = self.by_id(id).await
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// Returns the provider ID of a node. Without one, returns that of the machine with the node's
-    /// name; `None` if no machine has that name.
+    /// name; `None` if no machine has that name. Fails if the machine has no BIOS UUID yet.
     async fn id_of(&self, node: &NodeIdentity) -> Result<Option<String>, Unknown> {
         if let Some(id) = &node.provider_id {
             return Ok(Some(id.clone()));

@@ -62,8 +62,10 @@ fn shows(headers: &HeaderMap, wanted: [u8; 32]) -> Result<(), AdminError> {
     if shown == Some(wanted) {
         return Ok(());
     }
-    Err(AdminError::new(StatusCode::UNAUTHORIZED, "the admin port requires a bearer token")
-        .remedy("send `Authorization: Bearer` with SIM_ADMIN_TOKEN from the file of --env"))
+    let problem = "the request has no valid token for the admin port";
+    let remedy = "send the token that `sim serve` prints as SIM_ADMIN_TOKEN: in the header \
+                  `Authorization: Bearer TOKEN`, or with --admin-token of sim";
+    Err(AdminError::new(StatusCode::UNAUTHORIZED, problem).remedy(remedy))
 }
 
 /// Checks that `Host` (or, without it, the host of the URI) is local ([`is_local`]), and that

@@ -75,7 +75,7 @@ impl Authority {
     ///
     /// # Errors
     /// If the texts are not the PEM of a certificate and a key.
-    pub(crate) fn restore(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
+    pub fn restore(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
         // An issuer consists of a name and a key. All authorities of this module have the same
         // name.
@@ -89,7 +89,7 @@ impl Authority {
     }
 
     /// The authority's private key as PEM, to be kept secret.
-    pub(crate) fn key_pem(&self) -> String {
+    pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 

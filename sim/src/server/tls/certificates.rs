@@ -76,7 +76,7 @@ impl Leaf {
     }
 
     /// The private key as PEM, to be kept secret.
-    pub(crate) fn key_pem(&self) -> &str {
+    pub fn key_pem(&self) -> &str {
         &self.key_pem
     }
 }

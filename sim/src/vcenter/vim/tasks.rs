@@ -44,8 +44,9 @@ impl Vim {
     }
 
     /// Answers `ShutdownGuest`, `RebootGuest` and `StandbyGuest`. The answer does not wait for the
-    /// guest to carry out the request. Fails if the machine is not powered on or VMware Tools does
-    /// not run.
+    /// guest to carry out the request. Fails for any other operation, for an object that does not
+    /// exist or is not a machine, and for a machine that is not connected, is not powered on, or
+    /// does not run VMware Tools.
     pub(super) fn guest_request(
         &self,
         world: &mut Locked<'_>,
@@ -102,7 +103,7 @@ fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
     }))
 }
 
-/// Returns the type of the objects that support an operation that starts a task.
+/// Returns the vim25 type of the objects that support `operation`, which starts a task.
 fn target(operation: Op) -> &'static str {
     match operation {
         Op::Destroy | Op::Rename => "ManagedEntity",
@@ -121,12 +122,15 @@ fn inventory_ref(node: &Node, name: &str) -> Result<Option<MoRef>, VimFault> {
     }
 }
 
-/// Parses those fields of a `VirtualMachineConfigSpec` that the world models.
+/// Parses those fields of the `VirtualMachineConfigSpec` in the element `name` that the world
+/// models.
 ///
 /// Ignores devices and files, because the world sets the disk and the network card of a machine.
 /// The keys `SET.guest.hostName` and `SET.guest.ipAddress` in `extraConfig`, which test suites for
-/// simulators use, set the values that the guest reports. Other keys that begin with `SET.` are an
-/// `InvalidArgument`.
+/// simulators use, set the values that the guest reports.
+///
+/// Fails with `InvalidArgument` if the element or the key of an option is missing, if a size, the
+/// UUID or the address is invalid, or if another key begins with `SET.`.
 fn spec(arguments: &Node, name: &str) -> Result<MachineSpec, VimFault> {
     let node = arguments.child(name).ok_or_else(|| VimFault::invalid_argument(name))?;
     let size = |field: &'static str| -> Result<Option<u32>, VimFault> {

@@ -8,8 +8,8 @@ use sim_world::vcenter::{Data, Kind, MoRef, VCenter};
 use super::properties::Reader;
 use crate::vcenter::vim::data::{Reference, types};
 
-/// Maximum number of changes that a list view keeps. It keeps the last ones, because filters may
-/// not have reported them yet.
+/// Maximum number of changes that a list view keeps for filters that have not reported them yet.
+/// The view drops the oldest changes first.
 const KEPT_CHANGES: usize = 65_536;
 
 /// A list view or container view, owned by a session.
@@ -44,8 +44,9 @@ impl View {
         }
     }
 
-    /// Returns a view of the objects below `container`; `None` if objects of its type cannot
-    /// contain others.
+    /// Returns a view of the objects of `types` below `container`: of its direct children, or of
+    /// all its descendants if `recursive` is true. Empty `types` select every type. `None` if
+    /// objects of the container's type cannot contain others.
     pub(crate) fn container_of(
         reference: Reference,
         container: MoRef,
@@ -122,8 +123,8 @@ impl View {
     }
 
     /// Returns the objects that were added to or removed from a list view since the generation
-    /// `since`; `None` if the view does not keep these changes any more. Always empty for a
-    /// container view.
+    /// `since`, which must not exceed the present one. `None` if the view does not keep these
+    /// changes any more. Always empty for a container view.
     pub(crate) fn changed_since(&self, since: u64) -> Option<Vec<MoRef>> {
         match &self.content {
             Content::Container { .. } => Some(Vec::new()),
@@ -228,7 +229,8 @@ fn is_within(vc: &VCenter, container: MoRef, id: MoRef) -> bool {
     }
 }
 
-/// Returns the direct children of a container.
+/// Returns the direct children of a container; empty if the object does not exist or cannot have
+/// children.
 fn children(vc: &VCenter, container: MoRef) -> BTreeSet<MoRef> {
     let Some(entity) = vc.inventory.get(container) else { return BTreeSet::new() };
     match &entity.data {

@@ -57,8 +57,9 @@ impl Cluster {
         TcpStream::connect(self.address).await.expect("the server listens")
     }
 
-    /// Sends bytes to the cluster, with `$TOKEN` replaced by the token. Returns the bytes of the
-    /// answer until it is complete or the connection ends.
+    /// Sends bytes to the cluster, with `$TOKEN` replaced by the token. Returns the answer when it
+    /// is complete, or the part that has arrived when the connection ends. Panics after
+    /// [`DEADLINE`].
     pub(super) async fn raw(&self, request: &[u8]) -> String {
         let request = replaced(request, &self.token);
         let (mut read, mut write) = self.connect().await.into_split();
@@ -100,6 +101,7 @@ impl Cluster {
     }
 
     /// Waits until `n_calls` calls have ended for which `is_it` is true, and returns their records.
+    /// Panics after [`DEADLINE`].
     pub(super) async fn ended(
         &self,
         n_calls: usize,

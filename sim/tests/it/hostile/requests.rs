@@ -202,7 +202,7 @@ fn methods_and_paths() -> Vec<Hostile> {
     ]
 }
 
-/// Short requests that cause much work.
+/// Requests with long selectors, and short bodies that expand to large documents.
 fn selectors_and_bombs() -> Vec<Hostile> {
     vec![
         (

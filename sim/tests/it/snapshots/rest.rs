@@ -64,7 +64,7 @@ async fn client_cluster(sim: &Sim) -> String {
     client.call("FindByInventoryPath", SEARCH, path).await.reference().1
 }
 
-/// A client with a session that makes tagging calls in one of the two REST dialects.
+/// A client with a vAPI session, for tagging calls in one of the two REST dialects.
 struct Dialect<'a> {
     name: &'static str,
     tagging: &'static str,

@@ -20,8 +20,8 @@ async fn info(client: &mut Client, task: &Answer) -> Answer {
     client.call("RetrievePropertiesEx", COLLECTOR, &spec).await
 }
 
-/// Starts a task and waits for its end. Takes snapshots of the first answer and of the task's
-/// result.
+/// Starts a task, and reads its result 1 s later. Takes snapshots of the first answer and of the
+/// result. Returns the answer with the result.
 async fn work(
     shots: &mut Snapshots,
     sim: &Sim,

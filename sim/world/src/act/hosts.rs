@@ -25,9 +25,9 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Moves the machines of a failed host to a connected host of its cluster, and boots those that
-    /// were powered on. Does nothing if the failed host is connected again, or no other host is
-    /// connected.
+    /// Moves the machines of a failed host to a connected host of the same cluster, sets them to
+    /// connected, and boots those that were powered on. Does nothing if the failed host is
+    /// connected again, or no other host is connected.
     pub(super) fn ha_restart(&mut self, vcenter: &str, failed: MoRef) {
         let Ok(vc) = self.vcenter(vcenter) else { return };
         let connected = |id: MoRef| {

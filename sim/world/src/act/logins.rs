@@ -24,8 +24,9 @@ impl Execution<'_> {
     }
 
     /// Logs a user in to the anonymous session `token`, or to a new session if no session of
-    /// `family` has this token. Refuses a token whose session is logged in. A wrong password counts
-    /// towards the lock-out.
+    /// `family` has this token. Refuses a token whose session is logged in, a wrong user or
+    /// password, a locked account, and a new session if the session table is full. A wrong password
+    /// counts towards the lock-out.
     pub(super) fn login(
         &mut self,
         vcenter: &str,
@@ -142,7 +143,8 @@ impl Execution<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Ends every session that has been idle for too long; returns true if it ended at least one.
+    /// Ends every session that has reached the idle timeout of its vCenter. Returns true if at
+    /// least one session ended.
     pub(super) fn end_idle_sessions(&mut self) -> bool {
         let now = self.now;
         let ended: Vec<(String, Vec<LoginEvent>)> = self

@@ -141,8 +141,8 @@ impl<'a> Execution<'a> {
         Ok(Outcome::Done)
     }
 
-    /// Ends the sessions that have been idle for too long. If it ended none, carries out the
-    /// earliest reaction of the queue instead.
+    /// Ends the sessions that have reached the idle timeout. If none has, carries out the earliest
+    /// reaction of the queue instead.
     pub(crate) fn react(&mut self) {
         if self.end_idle_sessions() {
             return;

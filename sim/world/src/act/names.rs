@@ -20,8 +20,9 @@ impl Execution<'_> {
         }
     }
 
-    /// Finds the machine of this name, and calls `what` with its vCenter and id. Fails with
-    /// [`VcFault::NoSuchName`] if no machine has the name.
+    /// Finds the machine of this name, the one with the lowest id if several have it, and calls
+    /// `what` with its vCenter and id. Fails with [`VcFault::NoSuchName`] if no machine has the
+    /// name, for an unknown vCenter, and if `what` fails.
     pub(super) fn on_machine(
         &mut self,
         named: &Named,
@@ -32,8 +33,9 @@ impl Execution<'_> {
         what(self, &vcenter, id)
     }
 
-    /// Finds the host of this name, and calls `what` with its vCenter and id. Fails with
-    /// [`VcFault::NoSuchName`] if no host has the name.
+    /// Finds the host of this name, the one with the lowest id if several have it, and calls `what`
+    /// with its vCenter and id. Fails with [`VcFault::NoSuchName`] if no host has the name, for an
+    /// unknown vCenter, and if `what` fails.
     pub(super) fn on_host(
         &mut self,
         named: &Named,
@@ -63,7 +65,8 @@ impl Execution<'_> {
     }
 
     /// Finds an object by id, or else by name among machines, clusters, compute resources of
-    /// standalone hosts, hosts, datacenters, pools and vApps, in this order.
+    /// standalone hosts, hosts, datacenters, pools and vApps, in this order. Fails with
+    /// [`VcFault::NoSuchName`] if the vCenter has no such object.
     pub(super) fn object(&self, vcenter: &str, name: &str) -> Result<MoRef, VcFault> {
         let inventory = &self.vcenter(vcenter)?.inventory;
         let by_id = MoRef::parse(name).filter(|id| inventory.get(*id).is_some());

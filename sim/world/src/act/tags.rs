@@ -7,8 +7,8 @@ use crate::event::Outcome;
 use crate::vcenter::{Cardinality, Category, MoRef, Tag, TagEvent, VcEvent, VcFault};
 
 impl Execution<'_> {
-    /// Carries out a request to the tagging service. Refuses an unknown id, a name that is taken or
-    /// empty, and an object to which the tag cannot be attached.
+    /// Carries out a request to the tagging service. Refuses an unknown id, a name that is taken,
+    /// an empty name of a new category or tag, and an object to which the tag cannot be attached.
     pub(super) fn tagging(
         &mut self,
         vcenter: &str,

@@ -13,8 +13,8 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 /// Returns the request that sets the [`REPORTED`] conditions of a Node to Unknown, because its
-/// kubelet has been silent for too long. `None` if the Node does not exist or all these conditions
-/// are Unknown already.
+/// kubelet has been silent for the grace period. `None` if the Node does not exist or all these
+/// conditions are Unknown already.
 pub(crate) fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
     let key = Key::node(name);
     let node = store.get(&key)?;

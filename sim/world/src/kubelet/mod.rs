@@ -3,7 +3,7 @@
 //! deletes the lease.
 //!
 //! The functions are pure: from the objects and the time they return the requests that these
-//! components would send. `act/kubelets.rs` decides when to call them.
+//! components would send. `act/kubelets/mod.rs` decides when to call them.
 
 mod lifecycle;
 mod registration;

@@ -180,8 +180,8 @@ fn status_patch(key: Key, status: Value) -> Command {
     Command::patch(key, PatchKind::StrategicMerge, json!({"status": status})).on_status()
 }
 
-/// The conditions of a healthy Node. A condition whose status differs from the present one of
-/// `node` gets the transition time `now`.
+/// The conditions of a healthy Node. A condition gets the transition time `now` if its status in
+/// `node` is different, or if `node` is `None` (a new Node).
 fn conditions(node: Option<&Value>, now: Timestamp) -> Value {
     let now = super::lifecycle::seconds(now);
     let well = [

@@ -70,7 +70,7 @@ pub enum Step {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Timing {
-    /// Factor of every [`Completion::After`]; 0 makes them immediate.
+    /// Factor of every [`Completion::After`], 1 by default; 0 makes them immediate.
     pub scale: f64,
     /// Times that replace the defaults, by step.
     pub steps: BTreeMap<Step, Completion>,

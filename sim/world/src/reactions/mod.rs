@@ -105,8 +105,8 @@ pub enum Reaction {
         /// [`Kubelet::run`] during the run that the heartbeat belongs to.
         run: u32,
     },
-    /// The control plane notices that a kubelet has been silent for too long, unless the kubelet
-    /// has started again.
+    /// The control plane notices that a kubelet has been silent for the grace period of 50 s,
+    /// unless the kubelet has started again.
     NodeSilent {
         /// Name of the Node of the kubelet.
         node: String,
@@ -127,7 +127,8 @@ pub enum Reaction {
         plane: ControlPlane,
         /// Key of the Kubernetes Event.
         key: Key,
-        /// Revision of the last write of the Event. If a later write changed it, the Event stays.
+        /// Revision of the write that scheduled the expiry. If a later write has changed the
+        /// revision, the Event stays.
         revision: u64,
     },
 }

@@ -37,8 +37,8 @@ static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Supervisor {
-    /// The Supervisor's namespace that has all objects of the workload cluster; empty if the world
-    /// has no Supervisor.
+    /// Supervisor namespace of the workload cluster; contains the cluster's VirtualMachine objects.
+    /// Empty if the world has no Supervisor.
     pub namespace: String,
     /// Name of the workload cluster; empty if the world has no Supervisor.
     pub cluster: String,
@@ -89,8 +89,8 @@ impl Supervisor {
         }
     }
 
-    /// Creates a Supervisor of `vcenter`. Its store has the initial objects of every cluster, the
-    /// definitions of the Supervisor's kinds, and the namespace.
+    /// Creates a Supervisor of `vcenter`. Its store has the initial objects that every cluster has,
+    /// the definitions of the Supervisor's kinds, and the namespace.
     pub(crate) fn founded(
         ids: Ids,
         now: Timestamp,

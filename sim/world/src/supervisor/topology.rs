@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct SupervisorTopology {
-    /// The Supervisor's namespace that has all objects of the workload cluster.
+    /// Supervisor namespace of the workload cluster; contains the cluster's VirtualMachine objects.
     pub namespace: String,
     /// The workload cluster's name, which the labels of the initial VirtualMachines contain.
     pub cluster: String,

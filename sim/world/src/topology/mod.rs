@@ -34,7 +34,7 @@ pub enum Nodes {
     /// Every generated machine.
     #[default]
     All,
-    /// The first machines of each vCenter, up to this number.
+    /// The first generated machines of each vCenter, up to this number.
     Count(u32),
 }
 
@@ -46,24 +46,24 @@ pub enum Nodes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Topology {
-    /// Number of vCenters: `vc0`, `vc1`, …
+    /// Number of vCenters: `vc0`, `vc1`, …; 1 by default.
     pub vcenters: u32,
     /// Number of clusters per vCenter, each tagged as its own zone; 0 means one untagged cluster.
     pub zones: u32,
-    /// Number of hosts per cluster; at least 1 if the world has machines.
+    /// Number of hosts per cluster, 3 by default; at least 1 if the world has machines.
     pub hosts: u32,
-    /// Number of machines per vCenter, besides the four of the standard inventory.
+    /// Number of machines per vCenter, besides the four of the standard inventory; 0 by default.
     pub machines: u32,
     /// The machines that run a kubelet, if `registered` is true.
     pub nodes: Nodes,
-    /// True if kubelets run and have registered their (uninitialized) Nodes when the world begins.
-    /// Otherwise the world begins without kubelets.
+    /// True (the default) if kubelets run and have registered their (uninitialized) Nodes when the
+    /// world begins. Otherwise the world begins without kubelets.
     pub registered: bool,
     /// True if each vCenter also has the standard inventory of govmomi's vcsim: a standalone host
     /// and four machines `DC0_H0_VM0`, `DC0_H0_VM1`, `DC0_C0_RP0_VM0`, `DC0_C0_RP0_VM1`.
     pub standard_machines: bool,
-    /// True if kubelets read the BIOS UUID of their machine with the first three groups
-    /// byte-swapped.
+    /// True (the default) if kubelets read the BIOS UUID of their machine with the first three
+    /// groups byte-swapped.
     pub swapped_uuids: bool,
     /// True if the guests of generated machines have an IPv6 address in addition to the IPv4
     /// address.
@@ -142,7 +142,7 @@ impl Topology {
     }
 
     /// Builds the world. `epoch` is the timestamp of world time zero; `seed` determines ids, UUIDs
-    /// and passwords.
+    /// and passwords. Panics if the world has machines and [`hosts`](Self::hosts) is 0.
     pub fn build(&self, epoch: Timestamp, seed: u64) -> World {
         let mut world = World::new(epoch, seed);
         world.set_timing(self.timing.clone());

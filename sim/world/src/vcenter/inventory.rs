@@ -200,7 +200,8 @@ impl Inventory {
         self.journal.push(id, touch);
     }
 
-    /// True if `id` is `top`, or `top` contains it through folders, its host, its pool or its vApp.
+    /// True if `id` is `top`, or if `top` contains the object `id` through folders, a host, a pool
+    /// or a vApp.
     pub fn is_below(&self, id: MoRef, top: MoRef) -> bool {
         let is_above = |it: MoRef| it == top || self.ancestors(it).any(|up| up == top);
         if is_above(id) {
@@ -314,8 +315,8 @@ impl Inventory {
         holders
     }
 
-    /// Updates the lists of the object's holders, which were `before`: removes the object from
-    /// those that it left, and adds it to the new ones.
+    /// Updates the lists of the objects that hold this object: removes it from the holders in
+    /// `before` that no longer hold it, and adds it to the new holders.
     fn relink(&mut self, id: MoRef, before: &BTreeSet<MoRef>) {
         let after = self.holders(id);
         for holder in before.symmetric_difference(&after) {

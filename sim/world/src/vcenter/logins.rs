@@ -98,20 +98,21 @@ pub struct Session {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct LoginRules {
-    /// Idle time after which a session ends.
+    /// Idle time after which a session ends; 30 min by default.
     #[serde(with = "crate::duration")]
     pub idle_timeout: Duration,
-    /// Maximum number of SOAP sessions, anonymous ones included.
+    /// Maximum number of SOAP sessions, anonymous ones included; 2,000 by default.
     pub soap_cap: u32,
-    /// Maximum number of vAPI sessions per user.
+    /// Maximum number of vAPI sessions per user; 550 by default.
     pub vapi_cap_per_user: u32,
-    /// Number of consecutive wrong passwords within `lockout_window` that locks an account.
+    /// Number of consecutive wrong passwords within `lockout_window` that locks an account; 5 by
+    /// default.
     pub lockout_after: u32,
     /// Time from the first wrong password, after which the next wrong password counts as the first
-    /// again.
+    /// again; 3 min by default.
     #[serde(with = "crate::duration")]
     pub lockout_window: Duration,
-    /// Duration of the lock of an account.
+    /// Duration of the lock of an account; 5 min by default.
     #[serde(with = "crate::duration")]
     pub lockout_for: Duration,
 }
@@ -135,7 +136,7 @@ impl Default for LoginRules {
 pub enum EndReason {
     /// The client logged out.
     Logout,
-    /// The session was idle for too long.
+    /// The session was idle for [`LoginRules::idle_timeout`].
     Expired,
     /// An administrator or the command `session.expireAll` ended it.
     Terminated,
@@ -224,8 +225,9 @@ impl Logins {
         self.sessions.get(token).filter(|session| session.family == family)
     }
 
-    /// Checks a user name and password. On success and on failure, returns the change of the
-    /// account (count of wrong passwords, lock), if any.
+    /// Checks a user name and password at `now`. Refuses an unknown user, a wrong password, and
+    /// every password while the account is locked. On success and on failure, returns the change of
+    /// the account (count of wrong passwords, lock), if any.
     pub(crate) fn check(
         &self,
         now: Time,
@@ -286,7 +288,7 @@ impl Logins {
         self.sessions.values().any(|session| session.in_flight > 0)
     }
 
-    /// The events that end those sessions that have been idle for too long at `now`.
+    /// The events that end the sessions that have reached [`LoginRules::idle_timeout`] at `now`.
     pub(crate) fn expired(&self, now: Time) -> Vec<LoginEvent> {
         self.sessions
             .iter()

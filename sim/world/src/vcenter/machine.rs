@@ -238,8 +238,8 @@ impl Machine {
         Some(if self.plan.swapped_uuid { swap_uuid(uuid) } else { uuid })
     }
 
-    /// The BIOS UUID by which the search index finds the machine; `None` if it cannot be found by
-    /// UUID.
+    /// The BIOS UUID by which the search index finds the machine; `None` if vCenter has not loaded
+    /// the UUID or cannot read the configuration.
     pub fn searchable_uuid(&self) -> Option<Uuid> {
         self.config.uuid.filter(|_| self.connection.has_config())
     }

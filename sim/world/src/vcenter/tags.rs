@@ -1,4 +1,4 @@
-//! Tags and categories, attached to inventory objects.
+//! Tag categories, their tags, and the inventory objects to which the tags are attached.
 
 use std::collections::{BTreeMap, BTreeSet};
 

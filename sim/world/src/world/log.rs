@@ -118,9 +118,9 @@ impl Log {
         Some(state)
     }
 
-    /// The state before the `n`-th last point in time at which an event happened for which `counts`
-    /// is true. Returns the base if the log has fewer such points, and the present state if `n` is
-    /// 0.
+    /// The state before one of the times at which an event happened for which `counts` is true: the
+    /// `n`-th last of these times. Returns the base if the log has fewer such times, and the
+    /// present state if `n` is 0.
     ///
     /// `None` with [`Retain::Nothing`].
     pub(crate) fn before(&self, n: usize, counts: impl Fn(&Event) -> bool) -> Option<State> {

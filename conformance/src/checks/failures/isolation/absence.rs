@@ -1,8 +1,8 @@
 //! Cases in which a machine disappears from one vCenter while another vCenter does not answer.
 //!
-//! The machine may have moved to the other vCenter. So the provider must keep its Node until both
-//! vCenters have answered. If neither has the machine, the provider must then delete the Node in
-//! time.
+//! The machine may have moved to the other vCenter. So the provider must keep the machine's Node
+//! until both vCenters have answered. If neither has the machine, the provider must then delete the
+//! Node in time.
 
 use std::time::Duration;
 
@@ -50,8 +50,9 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Takes the vCenter `down` out of service from [`SETTLED`] until [`BACK`]: stops it, or applies
-/// `action` to each call to it. With `restarted`, the provider restarts during this time.
+/// Takes the vCenter `down` out of service from [`SETTLED`] until [`BACK`]: applies `action` to
+/// each call to it, or stops it if `action` is `None`. With `restarted`, the provider restarts
+/// during this time.
 fn one_down(scenario: Scenario, down: &str, action: Option<&Action>, restarted: bool) -> Scenario {
     let vcenter = || Some(down.to_owned());
     let scenario = match action {
@@ -90,7 +91,7 @@ fn worked_meanwhile(run: &Run, node: &str) -> Verdict {
 }
 
 /// Creates a case in which a machine of the healthy vCenter is deleted. The provider must delete
-/// its Node, but not before the other vCenter answers again.
+/// the machine's Node, but not before the other vCenter answers again.
 fn deleted(action: Option<&Action>, restarted: bool) -> Case {
     let there = |n| Named { vcenter: Some("vc1".into()), name: other(n) };
     let addresses = vec![build::ips(&[ADDRESS])];
@@ -122,7 +123,7 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
 }
 
 /// Creates a case in which a machine moves from the first vCenter to the second, while the vCenter
-/// `down` does not answer. The provider must keep its Node.
+/// `down` does not answer. The provider must keep the machine's Node.
 fn moved(down: &str, action: Option<&Action>, restarted: bool) -> Case {
     let arrives = known_machine_arrives(Some("vc1"));
     let healthy = if down == "vc0" { other(2) } else { name(2) };

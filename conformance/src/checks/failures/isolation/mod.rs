@@ -60,8 +60,8 @@ fn one_of_two_down() -> Vec<Case> {
     cases
 }
 
-/// Returns the scenario in which vc0 is down from `begin` on, by a rule with this action or,
-/// without one, because it stops.
+/// Returns the scenario in which vc0 is down from `begin` until 600 s: a rule applies `action` to
+/// each call to it, or vc0 stops if `action` is `None`.
 fn one_of_two_down_from(begin: Duration, action: Option<&Action>) -> Scenario {
     let topology = Topology::zones(3).machines(4).vcenters(2);
     let mut scenario = Scenario::new("", topology, s(900));
@@ -81,7 +81,8 @@ fn one_of_two_down_from(begin: Duration, action: Option<&Action>) -> Scenario {
         .at(s(600), Command::StartVCenter { vcenter: Some("vc0".into()) })
 }
 
-/// Judges a run of [`one_of_two_down_from`]: vc1 is served at once, vc0 after its return.
+/// Judges a run of [`one_of_two_down_from`]. Fails unless the provider serves the nodes of vc1 as
+/// if vc0 were up, initializes the nodes of vc0 by 860 s, and deletes no Node.
 fn other_vcenter_is_served(run: &Run) -> Verdict {
     let shown = run.when_after(&other(1), s(100), |it| it.ips().any(|ip| ip == "10.40.0.1"));
     let marked = run.when_after(&other(2), s(110), |it| it.shutdown);

@@ -26,8 +26,8 @@ pub(super) fn tools_stopped() -> Case {
 }
 
 /// Creates a case in which VMware Tools are stopped while the machine gets another address and a
-/// new Node. The new Node must not show the old address, which vCenter still reports. Soon after
-/// the tools start again, the Node must show the new address.
+/// new Node. The new Node must not show the old address, which vCenter still reports. Within 90 s
+/// plus [`T_INIT`] after the tools start again, the Node must show the new address.
 pub(super) fn stale_while_stopped() -> Case {
     let (joins, back) = (s(130), s(250));
     let delete = objects::Command::delete(Key::node(name(2)));
@@ -81,7 +81,7 @@ pub(super) fn link_local_first() -> Case {
 /// Creates a case in which the login may not read the extra configuration key with cloud-init's
 /// metadata, which few providers read. The simulated vCenter omits a whole structure if the login
 /// may not read a part of it. So a provider that reads all of `config` may wait until the rule is
-/// removed. Any other provider must initialize the nodes in time.
+/// removed at [`SETTLED`]. Any other provider must initialize the nodes within [`T_INIT`].
 pub(super) fn metadata_refused() -> Case {
     let path = "config.extraConfig[\"guestinfo.metadata\"]".to_owned();
     let missing = MissingPaths::new([path], "NoPermission");

@@ -173,8 +173,9 @@ fn foreign() -> Case {
     })
 }
 
-/// Creates a case in which a machine reports its addresses in another order every minute: one
-/// address of each family, or several of one family.
+/// Creates a case in which a machine reports its addresses in another order every minute: with
+/// `dual_stack` one address of each family, else several of one family. The provider must not write
+/// the node for this reason.
 fn reordered(backend: Backend, dual_stack: bool) -> Case {
     let topology = Topology { dual_stack, ..Topology::zones(3).machines(3) };
     let mut scenario = Scenario::new("", topology, s(900));
@@ -264,7 +265,8 @@ pub(in crate::checks) fn many_changes() -> (Scenario, Duration) {
     (scenario, begin)
 }
 
-/// Fails unless every Node of [`many_changes`] shows its new address in time.
+/// Fails unless every Node of [`many_changes`] shows its new address by [`T_STATUS`] plus 55 s
+/// after `begin`, the time of the changes.
 pub(in crate::checks) fn all_shown(run: &Run, begin: Duration) -> Verdict {
     let bound = begin + T_STATUS + s(u64::from(MANY) / 20);
     let late = (1..=MANY).find(|n| {

@@ -7,7 +7,7 @@ use crate::lives::{foreign_address, foreign_addresses};
 
 /// Creates a case in which another client replaces the addresses of the first node, removes those
 /// of the second, and adds one to those of the third. The provider must restore the former
-/// addresses.
+/// addresses, each node's in one change, within an address period and [`T_INIT`].
 pub(super) fn overwritten() -> Case {
     let since = SETTLED + s(40);
     let bound = since + T_STATUS + T_INIT;
@@ -20,8 +20,9 @@ pub(super) fn overwritten() -> Case {
     Case::new(scenario, judge).named("others write addresses")
 }
 
-/// Passes if the provider restores the former addresses of the node in time, in one change, and the
-/// node keeps them. Inconclusive if the scenario did not change the addresses.
+/// Passes if the provider restores the former addresses of the `n`-th node in one change, within an
+/// address period and [`T_INIT`], and the node keeps them. Inconclusive if the scenario did not
+/// change the addresses.
 fn put_right(run: &Run, n: u32) -> Verdict {
     let since = SETTLED + s(40);
     let bound = since + T_STATUS + T_INIT;

@@ -166,11 +166,13 @@ impl Mirror {
         }
     }
 
-    /// Makes the copies of one object agree. `is_written` is true if the real server may have a new
-    /// version of the object.
+    /// Makes the copies of one object agree, and records them in `known`, or removes them from it
+    /// if the object is deleted. `is_written` is true if the real server may have a new version of
+    /// the object.
     ///
     /// # Errors
-    /// Fails if a request fails, or if the copies do not agree after [`MOST_ATTEMPTS`] attempts.
+    /// Fails if a request fails, if one side rejects the object of the other, or if the copies do
+    /// not agree after [`MOST_ATTEMPTS`] attempts.
     async fn agree(
         &self,
         known: &mut KnownPairs,
@@ -239,7 +241,8 @@ impl Mirror {
         }
     }
 
-    /// Carries the changes of each side to the other.
+    /// Carries the changes of each side to the other. If the copies agree then, records them in
+    /// `known`; else another attempt is needed.
     async fn merge(
         &self,
         known: &mut KnownPairs,

@@ -119,7 +119,7 @@ impl Mirror {
             ),
             Err(fault) => Err(anyhow!(fault).context(format!(
                 "{key}: the mirror wrote a change of the real API server to the simulated world, \
-                 which rejects it"
+                 which rejects it; report this bug of conformance"
             ))),
         }
     }

@@ -49,7 +49,7 @@ pub(in crate::judge) struct Judge {
     /// Times of the provider's writes. Changes of labels by kubelets, people and others do not
     /// count.
     written_by: WriteTimes,
-    /// Every true zone and region in order, by node.
+    /// Zone and region of each node's machine over time, in order, by node.
     truths: BTreeMap<String, Vec<Place>>,
     /// The pair that the provider wrote last for each node, and the number of entries that `truths`
     /// had for the node at that time.
@@ -182,7 +182,8 @@ impl Judge {
 }
 
 impl Place {
-    /// True if each label is unset or occurs above the machine, nearest or not.
+    /// True if each label is unset or has one of the values in `above`, whether a nearest tag names
+    /// it or not.
     fn allows(&self, (zone, region): &Pair) -> bool {
         let is_above = |label: &Option<String>, above: &BTreeSet<String>| {
             label.as_ref().is_none_or(|label| above.contains(label))
@@ -205,7 +206,9 @@ fn pair(node: &Value) -> Pair {
     (zone, region)
 }
 
-/// True if each changed label takes the value of the label with the old name.
+/// True if each label either is unchanged or has the value of its old form on the Node `old`:
+/// `failure-domain.beta.kubernetes.io/zone` or `failure-domain.beta.kubernetes.io/region`. The last
+/// two parameters are the labels before and after the change.
 fn is_taken_over(old: &Value, (zone, region): &Pair, is: &Pair) -> bool {
     let twin = |name: &str| {
         let key = format!("failure-domain.beta.kubernetes.io/{name}");

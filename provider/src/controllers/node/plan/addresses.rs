@@ -11,8 +11,9 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// Decides about the addresses of an initialized node. Returns [`Plan::Wait`] if the addresses are
-/// unknown or do not fit the annotation with the node IP; the published ones stay then.
+/// Decides about the addresses of an initialized node. Returns [`Plan::Wait`] if the machine is
+/// gone or unknown, or if its addresses are unknown or do not fit the annotation with the node IP;
+/// the published ones stay then.
 pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
     let (addresses, order, reference) = match lookup {
         Lookup::Found(metadata) => match &metadata.addresses {

@@ -33,8 +33,8 @@ pub(in crate::instances::supervisor) fn identity(node: &NodeIdentity) -> Result<
 
 /// True if a provider ID has the inventory path or the name of a machine in place of a UUID, as old
 /// in-tree providers wrote it: a text with a character that no UUID has, or the node's name. `key`
-/// is the part after the scheme. No machine has such a UUID, so no
-/// list proves that the machine is gone.
+/// is the part after the scheme. No machine has such a UUID, so no list proves that the machine is
+/// gone.
 pub(in crate::instances::supervisor) fn is_path_or_name(
     key: &UuidKey,
     node: &NodeIdentity,

@@ -33,9 +33,9 @@ impl fmt::Display for MachineName {
     }
 }
 
-/// UUID in the form for comparison: trimmed, in lower case, with dashes, never empty. A text that is
-/// not a UUID gets no dashes. Upstream normalizes only the UUID that it searches for, and adds no
-/// dashes.
+/// UUID in the form for comparison: trimmed, in lower case, with dashes, never empty. A text that
+/// is not a UUID gets no dashes. Upstream normalizes only the UUID that it searches for, and adds
+/// no dashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::instances::supervisor) struct UuidKey(String);
 

@@ -67,7 +67,9 @@ pub(super) enum Verdict {
 }
 
 impl Claim<'_> {
-    /// Checks the conditions that need no evidence, and returns the identity of the node.
+    /// Checks the conditions that need no evidence, and returns the identity of the node. Fails for
+    /// a provider ID of another provider, for one that has a path or a name in place of the UUID,
+    /// and while no node has been matched to a machine since the start.
     fn identity(&self) -> Result<Identity, Unknown> {
         let identity = identity(self.node)?;
         if let Identity::Uuid(key) = &identity
@@ -93,7 +95,8 @@ impl Claim<'_> {
 }
 
 /// Judges a claim by a complete list of machines. Returns `NeedsList` if `evidence` is missing or
-/// too old.
+/// too old. Returns `Unknown` if the claim has no usable identity, or if an object without a
+/// readable name or without a UUID may be the machine.
 pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict {
     let identity = match claim.identity() {
         Ok(identity) => identity,

@@ -1,4 +1,5 @@
-//! Tests with a Supervisor that answers slowly, only some requests, or not for a while.
+//! Tests with a Supervisor that answers slowly, answers only some requests, or stops answering and
+//! later answers again.
 
 use futures::StreamExt as _;
 

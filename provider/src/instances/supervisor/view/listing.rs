@@ -60,8 +60,9 @@ impl Listing {
         key.byte_orders().any(|key| self.uuids.contains(&key))
     }
 
-    /// Returns the number of objects without a readable name or with an unreadable UUID. An object
-    /// without a UUID does not count. Any of them may be the machine that a proof is about.
+    /// Returns the number of objects without a readable name or with an unreadable UUID. Each of
+    /// them may be the machine that a proof is about. An object that has no UUID at all does not
+    /// count.
     pub(in crate::instances::supervisor) fn n_unreadable(&self) -> usize {
         self.n_unreadable
     }

@@ -226,8 +226,9 @@ impl View {
         }
     }
 
-    /// Adds or updates a machine, unless the view has a newer version, and adds the change to
-    /// `changes`.
+    /// Adds or updates a machine that the Supervisor showed at `now`, unless the view has a newer
+    /// version. Unreadable parts keep their earlier values. Adds the machine to `changes` if it is
+    /// new, or if the metadata of its node may have changed.
     fn put(&mut self, machine: &Arc<MachineObject>, now: Instant, changes: &mut Changes) {
         let Some(known) = self.machines.get_mut(&machine.name) else {
             changes.note(machine);

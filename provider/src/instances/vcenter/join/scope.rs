@@ -134,7 +134,7 @@ pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed
     };
     if before.is_none_or(|known| known.listed != listed) {
         if let Some(problem) = &listed.problem {
-            tracing::error!(problem = %problem, "cannot find a configured datacenter in vCenter; retrying");
+            tracing::error!(problem = %problem, "a configured name does not match exactly one datacenter in vCenter; retrying");
         } else {
             let n_datacenters = listed.datacenters.len();
             let is_everything = listed.is_everything;

@@ -24,7 +24,8 @@ pub(crate) struct SessionObjects {
     pub(crate) pages: BTreeMap<String, Pages>,
 }
 
-/// The objects of a retrieval that no page has had yet, with the size of its pages.
+/// Rest of a paged retrieval: the objects that the client has not fetched yet, the specs that
+/// select their properties, and the size of a page.
 #[derive(Debug)]
 pub(crate) struct Pages {
     pub(crate) rest: VecDeque<Obj>,

@@ -66,7 +66,10 @@ pub enum Error {
 /// Returns every virtual machine, sorted by name. Logs out at the end if it succeeds.
 ///
 /// # Errors
-/// See [`Error`]. A vCenter that is busy for a moment does not cause an error.
+/// [`Error::Authority`] for invalid certificates, [`Error::Login`] if the vCenter refuses the
+/// login, [`Error::Unavailable`] after three failed tries of a call, [`Error::Fault`] for any other
+/// fault, and [`Error::Answer`] if an answer lacks an element. The first fault `NotAuthenticated`
+/// leads to a new login instead.
 pub async fn list(
     url: &str,
     user: &str,
@@ -150,7 +153,8 @@ impl VCenter<'_> {
     }
 
     /// Makes one call, and repeats it after a broken connection or a status other than 200 and 500,
-    /// at most [`TRIES`] tries in all. Returns the body of the answer.
+    /// at most [`TRIES`] tries in all. Returns the body of the answer with status 200. Status 500
+    /// is an [`Error::Fault`].
     async fn ask(
         &mut self,
         operation: &'static str,

@@ -60,7 +60,9 @@ impl Soap {
         self.cookie = None;
     }
 
-    /// Sends a call, and returns status and body of the answer.
+    /// Sends a call with the session cookie, and returns status and body of the answer. Stores the
+    /// cookie that the answer sets, if any. Fails if the connection breaks, or if the cookie or the
+    /// body is not text.
     pub(crate) async fn send(&mut self, call: Call<'_>) -> Result<(u16, String), Failure> {
         let Call { operation, this: (kind, id), arguments } = call;
         let envelope = format!(
@@ -86,16 +88,16 @@ impl Soap {
     }
 }
 
-/// Returns the class of a fault: the `xsi:type` of the element in its detail; `(no class)` if it
-/// has none.
+/// Returns the class of the fault in the answer `body`: the first `xsi:type` in its `detail`, or
+/// `(no class)` without one.
 pub(crate) fn fault(body: &str) -> String {
     let class =
         element(body, "detail").and_then(|it| it.split("xsi:type=\"").nth(1)?.split('"').next());
     class.unwrap_or("(no class)").to_owned()
 }
 
-/// Returns the content of the first element with this name. Works only for answers in which
-/// elements of this name are not nested.
+/// Returns the content of the first element with this name; `None` if the answer has none. Works
+/// only for answers in which elements of this name are neither nested nor written as `<name/>`.
 pub(crate) fn element<'a>(xml: &'a str, name: &'static str) -> Option<&'a str> {
     elements(xml, name).next()
 }
@@ -121,7 +123,7 @@ pub(crate) fn elements<'a>(xml: &'a str, name: &'static str) -> impl Iterator<It
     })
 }
 
-/// Escapes text for XML.
+/// Escapes `&`, `<` and `>` for the text of an XML element.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

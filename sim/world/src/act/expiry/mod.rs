@@ -1,5 +1,5 @@
-//! Removal of Kubernetes Events some time after their last write, as with `--event-ttl` of
-//! kube-apiserver.
+//! Removal of Kubernetes Events when their time to live (TTL) since the last write has passed, as
+//! with `--event-ttl` of kube-apiserver.
 //!
 //! The real server attaches Events to leases of etcd. It reuses a lease for 5 % of the TTL, at most
 //! a minute, before it requests the next one. Events therefore live up to that much longer, and all

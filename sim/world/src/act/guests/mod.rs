@@ -139,7 +139,8 @@ impl Execution<'_> {
     }
 
     /// Accepts a power request to VMware Tools. The guest carries it out when the step `guestPower`
-    /// ends. Refuses a machine that is not powered on, or in which VMware Tools does not run.
+    /// ends. Refuses a machine that is not connected, is not powered on, or does not run VMware
+    /// Tools.
     pub(super) fn ask_guest(
         &mut self,
         vcenter: &str,
@@ -201,8 +202,8 @@ pub(crate) fn booted_guest(vc: &VCenter, machine: &Machine) -> Guest {
     }
 }
 
-/// The interfaces of a running guest: one per card. Each has its link-local address and, if
-/// `configured`, before it the card's planned addresses.
+/// The interfaces of a running guest, one per network card. Each has the card's planned addresses
+/// if `configured` is true, and then the card's link-local address.
 fn nics(vc: &VCenter, machine: &Machine, configured: bool) -> Vec<GuestNic> {
     machine
         .config

@@ -17,7 +17,8 @@ use crate::reactions::{Kubelet, Reaction};
 use crate::vcenter::{MoRef, Power, VcFault};
 
 impl Execution<'_> {
-    /// Adds a stopped kubelet to a machine. The kubelet starts when the machine's guest next boots.
+    /// Adds a stopped kubelet to a machine, in place of any other kubelet with the same Node name.
+    /// The kubelet starts when the machine's guest next boots.
     pub(super) fn add_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Ok(facts) = self.facts(vcenter, machine, None) else { return };
         let node = facts.name.clone();
@@ -219,8 +220,9 @@ impl Execution<'_> {
         Some((node.clone(), self.state.kubelets.get(node)?.clone()))
     }
 
-    /// The present facts about a kubelet's machine, with the node name and the flags of `before`,
-    /// or with the machine's host name and default flags.
+    /// The present facts about a kubelet's machine. Takes the node name and the flags from
+    /// `before`. Without `before`, the name is the machine's host name in lower case, and the flags
+    /// are the defaults.
     fn facts(
         &self,
         vcenter: &str,

@@ -9,9 +9,9 @@ use crate::vcenter::{
 
 impl Execution<'_> {
     /// Creates a machine in the cluster or standalone host that `cluster` names. Without a name,
-    /// takes the first cluster, or the first standalone host of a vCenter without clusters. Then
-    /// adds a stopped kubelet if `kubelet` is true, and powers the machine on if `power_on` is
-    /// true.
+    /// takes the first cluster, or the first standalone host of a vCenter without clusters. Without
+    /// `vcenter`, takes the first vCenter. Then adds a stopped kubelet if `kubelet` is true, and
+    /// powers the machine on if `power_on` is true.
     pub(in crate::act) fn create_machine(
         &mut self,
         vcenter: Option<String>,
@@ -53,7 +53,9 @@ impl Execution<'_> {
 
     /// Creates a powered-off machine in `folder` and `pool`, on `host` or, without one, on the
     /// first usable host of the pool's cluster. A usable host is connected and not in maintenance
-    /// mode. Refuses a `host` that is not usable or not in the cluster.
+    /// mode. Refuses a `host` that is not usable or not in the cluster, a cluster without a usable
+    /// host or a datastore, a folder that is not for machines, a pool that does not exist, and a
+    /// name that is missing, empty or taken.
     pub(in crate::act) fn create_in(
         &mut self,
         vcenter: &str,

@@ -53,7 +53,7 @@ impl Execution<'_> {
     /// Moves a machine to `host` and to `pool`. Without `pool` the machine keeps its pool, or gets
     /// the root pool of the new host's cluster if the cluster changes. A machine that thereby
     /// leaves its vApp moves to the folder that shows the vApp. Refuses a machine or a host that is
-    /// not connected.
+    /// not connected, and a host or pool that does not exist.
     pub(super) fn relocate(
         &mut self,
         vcenter: &str,
@@ -102,7 +102,9 @@ impl Execution<'_> {
     }
 
     /// Moves a machine into the vApp of this name, and creates the vApp if it does not exist. With
-    /// `None`, moves the machine out of its vApp.
+    /// `None`, moves the machine out of its vApp, if it is in one. Refuses a machine that is not
+    /// connected or has no pool, and a name that is empty or that belongs to another kind of
+    /// object.
     pub(super) fn set_vapp(
         &mut self,
         vcenter: &str,
@@ -205,8 +207,8 @@ impl Execution<'_> {
     }
 
     /// Gives each machine the id of the next one, and the last machine the id of the first. Refuses
-    /// machines of several vCenters, fewer than two different ones, and a machine that is busy, has
-    /// lost its storage, or has a VirtualMachine in the Supervisor.
+    /// machines of several vCenters, fewer than two machines, a machine that occurs twice, and a
+    /// machine that is busy, has lost its storage, or has a VirtualMachine in the Supervisor.
     pub(super) fn reassign_ids(&mut self, machines: &[Named]) -> Result<(), VcFault> {
         let mut ids = Vec::new();
         let mut owner = None;

@@ -73,7 +73,8 @@ impl Execution<'_> {
         }
     }
 
-    /// Reconciles the VirtualMachine of a machine that changed in vCenter.
+    /// Reconciles the VirtualMachine of a machine that changed in vCenter. Does nothing if no
+    /// VirtualMachine belongs to the machine.
     pub(super) fn machine_changed(&mut self, vcenter: &str, id: MoRef) {
         let supervisor = &self.state.supervisor;
         if vcenter != supervisor.vcenter {
@@ -90,8 +91,9 @@ impl Execution<'_> {
         }
     }
 
-    /// Changes the settings of VM Operator and reconciles every object. While VM Operator does not
-    /// reconcile, no step is pending; when it reconciles again, it decides anew for every object.
+    /// Changes the settings of VM Operator. If a setting changes, decides anew for every object
+    /// which step is pending: none while VM Operator does not reconcile. Fails in a world without a
+    /// Supervisor.
     pub(super) fn set_operator(&mut self, change: OperatorChange) -> Result<(), Fault> {
         self.require_supervisor()?;
         let before = self.state.supervisor.operator;
@@ -162,8 +164,9 @@ impl Execution<'_> {
         vmoperator::next(object, self.machine_in_vcenter(object), &self.wanted(object), tells_zones)
     }
 
-    /// Carries out a step for the object at `path` if it is still the next one; otherwise schedules
-    /// the step that is.
+    /// Carries out a step for the object at `path` if it is still the next one, and schedules the
+    /// step after it. Otherwise schedules the present next step. Repeats a refused step after
+    /// [`RETRY`].
     pub(super) fn run_step(&mut self, path: &str, step: Step) {
         if self.next_step(path) != Some(step) {
             self.reconcile(path);
@@ -288,9 +291,9 @@ impl Execution<'_> {
         self.write_supervisor(objects::Command::patch(key_of(object), PatchKind::Merge, patch))
     }
 
-    /// Writes an object in the Supervisor. The API server refuses the write if the object no longer
-    /// exists, an update of the status also if a client has changed the object since VM Operator
-    /// read it, and any other write while VM Operator's webhooks do not answer.
+    /// Writes an object in the Supervisor. The API server refuses every write to an object that no
+    /// longer exists. It refuses an update of the status if a client has changed the object since
+    /// VM Operator read it, and any other write while VM Operator's webhooks do not answer.
     fn write_supervisor(&mut self, command: objects::Command) -> Result<(), Refusal> {
         self.objects(ControlPlane::Supervisor, command).map(drop).map_err(|_| Refusal)
     }
@@ -301,8 +304,10 @@ impl Execution<'_> {
         self.state.supervisor.objects.get(&key).map(|object| &**object)
     }
 
-    /// Returns the machine of an object, found by its id, or by its instance UUID if vCenter has
-    /// registered the machine again under another id.
+    /// Returns the machine of a VirtualMachine; `None` if vCenter does not have it. Finds the
+    /// machine by the id in the status. If no machine has this id, finds it by the instance UUID,
+    /// because vCenter may have registered the machine again, and ignores machines of other
+    /// VirtualMachines.
     fn machine_in_vcenter<'a>(&'a self, object: &Value) -> Option<MachineInVCenter<'a>> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let status = &object["status"];

@@ -27,7 +27,8 @@ pub(super) fn is_empty(value: &Value) -> bool {
 pub(super) struct Document(pub(super) Value);
 
 impl Document {
-    /// Sets a field and creates the structures on the path to it.
+    /// Sets a field. Creates the structures on the path to it, in place of values on the path that
+    /// are not structures.
     pub(super) fn put(&mut self, pointer: &str, value: impl Into<Value>) {
         let mut slot = &mut self.0;
         for step in pointer.split('/').skip(1) {

@@ -33,7 +33,7 @@ const MOVED: [(&str, &str); 5] = [
 const READY: &str = "Ready";
 
 /// Conditions of v1alpha1 in the order in which an image reaches them. The second text of each pair
-/// is the reason of the hub's only condition, `Ready`, when this condition is false.
+/// is the reason of the hub's only condition, `Ready`, while the condition of v1alpha1 is false.
 const STEPS: [(&str, &str); 3] = [
     (
         "VirtualMachineImageProviderSecurityCompliance",
@@ -124,8 +124,8 @@ fn up(spoke: &Value, hub: &mut Document, version: u8) {
     hub.put("/status/vmwareSystemProperties", properties);
 }
 
-/// Converts the condition of the hub to conditions of v1alpha1: all of them in order, up to and
-/// including the first one that is false.
+/// Converts the condition `Ready` of the hub to conditions of v1alpha1: all of them in order, up to
+/// and including the first one that is false. Empty if `conditions` is empty.
 fn steps(conditions: &[Value]) -> Vec<Value> {
     if conditions.is_empty() {
         return Vec::new();
@@ -154,7 +154,7 @@ fn steps(conditions: &[Value]) -> Vec<Value> {
 }
 
 /// Converts the conditions of v1alpha1 to the condition `Ready` of the hub, which is true unless
-/// one of them is false.
+/// one of [`STEPS`] is false. Empty if `conditions` is empty.
 fn ready(conditions: &[Value]) -> Vec<Value> {
     if conditions.is_empty() {
         return Vec::new();

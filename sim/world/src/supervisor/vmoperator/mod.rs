@@ -2,8 +2,8 @@
 //! machines' state in vCenter into the objects' status.
 //!
 //! The functions are pure: from an object and its machine they return the next step and the wanted
-//! status. `act/vmoperator.rs` carries the steps out. Objects have the stored version, `v1alpha6`.
-//! Follows `vm-operator: controllers/virtualmachine/virtualmachine,
+//! status. `act/vmoperator/mod.rs` carries the steps out. Objects have the stored version,
+//! `v1alpha6`. Follows `vm-operator: controllers/virtualmachine/virtualmachine,
 //! pkg/providers/vsphere/vmlifecycle/update_status.go`.
 
 mod admission;
@@ -62,9 +62,9 @@ pub(crate) struct MachineInVCenter<'a> {
     pub(crate) zone: &'a str,
 }
 
-/// The next step of VM Operator for an object; `None` if VM Operator has nothing to do. `wanted` is
-/// the status that the object should have now, and `tells_zones` says whether VM Operator reports
-/// zones.
+/// The next step of VM Operator for an object; `None` if VM Operator has nothing to do. `found` is
+/// the object's machine, if vCenter has it. `wanted` is the status that the object should have now,
+/// and `tells_zones` says whether VM Operator reports zones.
 pub(crate) fn next(
     object: &Value,
     found: Option<MachineInVCenter<'_>>,

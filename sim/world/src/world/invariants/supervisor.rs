@@ -1,6 +1,5 @@
-//! Invariants of every Supervisor: a machine belongs to at most one VirtualMachine object, a step
-//! is pending for every object for which VM Operator must do one, no two custom objects share a
-//! revision, and no revision is above the store's counter.
+//! Invariants of every Supervisor: of its object store, of the machines and the status of its
+//! VirtualMachine objects, and of the pending steps of VM Operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 

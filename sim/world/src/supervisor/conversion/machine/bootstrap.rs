@@ -119,8 +119,8 @@ fn copy(bootstrap: &mut Document, kept: &Value, part: &str, fields: &[&str]) {
     }
 }
 
-/// Restores the key within a Secret. The name of the Secret stays, because a client may have
-/// changed it.
+/// Restores the field `key` of the reference to a Secret at `pointer`. The name of the Secret
+/// stays, because a client may have changed it.
 fn merge_selector(bootstrap: &mut Document, kept: &Value, pointer: &str) {
     if value_at(&bootstrap.0, pointer).is_some()
         && let Some(key) = value_at(kept, &format!("{pointer}/key"))

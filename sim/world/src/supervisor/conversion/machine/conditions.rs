@@ -86,11 +86,13 @@ pub(super) fn up(hub: &mut Document) {
     }
 }
 
-/// Converts the conditions of a v1alpha1 object without an annotation to the hub: removes the
-/// combined condition of the prerequisites. Without one, changes nothing. If no single prerequisite
-/// has a condition of its own, adds such conditions as far as they are known. As VM Operator does,
-/// derives them from the condition after the removed one, or from the removed one if it was the
-/// last.
+/// Splits the combined condition of the prerequisites, for a v1alpha1 object without an annotation:
+/// removes the combined condition, and adds conditions of the single prerequisites as far as they
+/// are known. Adds none if at least one prerequisite already has its own condition. Changes nothing
+/// in an object without the combined condition.
+///
+/// As VM Operator does, derives the new conditions from the condition after the removed one, or
+/// from the removed one if it was the last.
 pub(super) fn split_prerequisites(hub: &mut Document) {
     let mut conditions = list(&hub.0, CONDITIONS).to_vec();
     let Some(at) = position(&conditions, PREREQUISITES) else { return };
