@@ -1,4 +1,5 @@
-//! Answers of the faces of a vCenter, whose content a rule states.
+//! Answers whose content a rule states: vim25 faults, HTTP statuses, and properties that cannot be
+//! read.
 
 use serde::{Deserialize, Serialize};
 

@@ -136,7 +136,7 @@ impl KubeCause {
 }
 
 impl Throttle {
-    /// Returns throttling after which the client may retry in this number of seconds.
+    /// Returns throttling with `retry_after`, the seconds after which the client may retry.
     pub const fn new(retry_after: u32) -> Self {
         Self { retry_after }
     }

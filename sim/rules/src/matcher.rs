@@ -32,7 +32,7 @@ pub struct Matcher {
 pub struct Ops(Vec<String>);
 
 impl Ops {
-    /// Patterns in the order of the document; none for all operations.
+    /// Patterns in the order of the document; empty if the rule matches every operation.
     pub fn patterns(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

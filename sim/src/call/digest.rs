@@ -1,13 +1,13 @@
 //! Digests of answers and of sessions.
 //!
-//! The digest of an answer has 64 bits. Equal answers have equal digests, so a reader of the ledger can
-//! find reads that returned nothing new.
+//! The digest of an answer has 64 bits. Equal answers have equal digests, so a reader of the ledger
+//! can find reads that returned nothing new.
 //!
 //! The digest of Kubernetes objects from the built-in API server covers the UIDs and versions of
 //! the objects, whatever the encoding. The digest of any other answer covers its bytes. The digests
 //! omit values that change with every request: the revision of a list from the built-in API server,
-//! and the use counters of a session. A digest reveals no secret. It is not collision resistant: an
-//! attacker can construct two answers with the same digest.
+//! and a session's number of calls and time of last use. A digest reveals no secret. It is not
+//! collision resistant: an attacker can construct two answers with the same digest.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -31,8 +31,8 @@ const PASSING: [(&[u8], &[u8]); 3] = [
 const ABOUT_A_SESSION: usize = 4096;
 
 impl Digest {
-    /// Returns the digest of a whole body. In a body of at most 4096 bytes it ignores the use
-    /// counters of a session.
+    /// Returns the digest of a whole body. The digest of a body of at most 4096 bytes omits a
+    /// session's number of calls and time of last use.
     pub(crate) fn of_body(body: &[u8]) -> Self {
         let mut hasher = Folded::default();
         for said in lasting(body) {

@@ -1,7 +1,8 @@
 //! Calls: requests that a face has classified by operation, target and caller.
 //!
-//! Faces, fault rules and ledger all use this folder, and it uses none of them: the types of a call,
-//! the tables of operations, the answer, and the digests of answers and sessions.
+//! This module has the types of a call, the tables of operations, the answer, and the digests of
+//! answers and sessions. Faces, fault rules and ledger use the module. The module uses none of
+//! them.
 
 mod digest;
 pub(crate) mod operations;
@@ -26,7 +27,8 @@ pub use sim_rules::Face;
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// Answers at once and changes neither the world nor the views and filters of a session. Also
-    /// the class of malformed and unknown requests to a vCenter.
+    /// the class of requests to a vCenter that are malformed or name no operation. An unsupported
+    /// operation of vim25 has the class that its name indicates.
     Read,
     /// Changes the world, or the views and filters of a session.
     Write,

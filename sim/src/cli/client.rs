@@ -13,7 +13,7 @@ use super::args::Admin;
 use crate::listen::admin::{ErrorBody, VERSION_HEADER};
 use crate::listen::causes::with_causes;
 
-/// Maximum time for an answer. Only a large ledger takes more than a moment.
+/// Maximum time for an answer of the admin port, long enough for a large ledger.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the content type of a request body: YAML, which includes JSON, for rules, else JSON.
@@ -21,10 +21,11 @@ fn content_type(path: &str) -> &'static str {
     if path == "/faults" { "application/yaml" } else { "application/json" }
 }
 
-/// Sends one request and returns the body of the answer.
+/// Sends one request to the admin port and returns the body of the answer.
 ///
 /// # Errors
-/// An error if no sim answers, or the error answer of the admin port.
+/// An invalid URL in `--admin`, no answer within 30 s, an answer of a server that is not a sim, the
+/// error answer of the admin port, or a runtime that cannot start.
 pub(super) fn call(
     admin: &Admin,
     method: Method,
@@ -67,7 +68,8 @@ fn request(
     })
 }
 
-/// Sends a request to the admin port at `base`, and returns status and body of the answer.
+/// Sends `request` to the admin port, and returns status and body of the answer. Fails if no server
+/// answers, or if the server is not a sim. `base` is the URL of the admin port for error messages.
 async fn exchange(
     request: http::Request<Full<Bytes>>,
     base: &str,

@@ -1,6 +1,6 @@
 //! Text tables whose columns are as wide as their widest cell.
 
-/// Alignment of the cells of a column; left by default.
+/// Alignment of the cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     Left,

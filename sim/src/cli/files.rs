@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// device or a pipe without a lock if the system cannot lock it.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] while another process has locked the file. The file stays
-/// unchanged then.
+/// [`io::ErrorKind::ResourceBusy`] while another process has locked the file; the file then stays
+/// unchanged. Any other error means that the system cannot open, lock or empty the file.
 pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -44,7 +44,8 @@ impl Lock {
     /// Creates the lock file and takes the lock.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] while another process has the lock.
+    /// [`io::ErrorKind::ResourceBusy`] while another process has the lock. Any other error means
+    /// that the system cannot create, lock or inspect the file.
     pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
         loop {
             let file = exclusive(&path)?;
@@ -97,7 +98,8 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Creates the directory `sim-<process id>-<n>` in the system's directory of temporary files,
-    /// with the first `n` from 0 to 99 that is free. Fails if none is free.
+    /// with the first `n` from 0 to 99 that is free. Fails if none is free or the system cannot
+    /// create the directory.
     pub(crate) fn new() -> io::Result<Self> {
         let base = std::env::temp_dir();
         let id = std::process::id();

@@ -35,6 +35,7 @@ pub(super) fn advertised(text: &str) -> Result<String, String> {
 }
 
 /// Parses a bearer token: printable ASCII characters without spaces, so that it fits into a header.
+/// The error is the remedy.
 pub(super) fn token(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic()) {
         true => Ok(text.to_owned()),

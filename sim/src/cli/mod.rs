@@ -30,9 +30,9 @@ use args::{Arguments, Command};
 use error::CliError;
 use terminal::Terminal;
 
-/// Runs a command line and returns the exit code. Exits the process itself for help and for a
-/// command line that it cannot parse. `arguments` begin with the name of the program, and `now` is
-/// the present wall-clock time.
+/// Runs a command line and returns the exit code. Exits the process itself for `--help`, for
+/// `--version` and for a command line that it cannot parse. `arguments` begin with the name of the
+/// program, and `now` is the present wall-clock time.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, now: Timestamp) -> ExitCode {
     let terminal = Terminal;
     let Arguments { log, command } = match Arguments::try_parse_from(arguments) {

@@ -165,7 +165,8 @@ pub(super) fn ledger(command: &Ledger) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Warns of operations in `op` that no server answers, if the result is empty.
+/// Prints a warning for each operation in `op` that no server answers. Does nothing if the result
+/// has records (`is_empty` is false), or if `op` is `None`.
 fn warn_of_nothing(op: Option<&str>, is_empty: bool) {
     let (Some(op), true) = (op, is_empty) else { return };
     let ops: Ops = op.split(',').collect();

@@ -32,7 +32,8 @@ pub type AnswerFuture = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> 
 /// API server that answers requests in place of the built-in one.
 pub trait Backing: fmt::Debug + Send + Sync {
     /// Answers a request that the sim has authorized: the client's request without the header
-    /// `Authorization` and without the headers that concern only the client's connection.
+    /// `Authorization` and without the headers that concern only the client's connection. For an
+    /// error the sim answers 502.
     ///
     /// The sim drops the future when the client disconnects. Work that must complete even then
     /// needs a separate task.
@@ -107,8 +108,8 @@ fn failure(status: &Status) -> Reply {
     kube_sim_api::Reply::failure(status).into()
 }
 
-/// Answer for the client, with the outcome for the ledger. A successful answer to a watch stays a
-/// stream, with an empty outcome.
+/// Returns the answer for the client, with the outcome for the ledger; 502 if the body breaks off.
+/// A successful answer to a watch stays a stream, with an empty outcome.
 async fn client_answer(call: &Call, mut response: Response<Body>) -> Reply {
     remove_hop_headers(response.headers_mut());
     if call.class == Class::Longpoll && response.status().is_success() {

@@ -30,7 +30,8 @@ pub(super) fn rule_failure(
 }
 
 /// The real server's usual failure with this code. If the server has several failures with the
-/// code, `reason` selects one.
+/// code, `reason` selects one. If `resource` is `None`, the text has the plural in the call's
+/// operation.
 fn default_failure(
     call: &Call,
     resource: Option<&GroupResource>,

@@ -161,7 +161,8 @@ fn unreachable(about: Option<&ResourceDef>) -> Status {
     ))
 }
 
-/// Name of a webhook (`what` is `validating` or `mutating`) in the format of VM Operator.
+/// Name of VM Operator's webhook for the kind `about`; for `None` a name without kind and version.
+/// `what` is `validating` or `mutating`.
 fn webhook_of(about: Option<&ResourceDef>, what: &str) -> String {
     match about {
         Some(def) => {

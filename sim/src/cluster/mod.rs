@@ -1,8 +1,8 @@
 //! The Kubernetes front ends of the world: the API servers of the workload cluster and of the
 //! Supervisor.
 //!
-//! [`KubeApi`] answers the requests. This module gives it the objects of the world, records its
-//! answers as the sim's, carries out what fault rules force on a Kubernetes API, and passes
+//! [`KubeApi`] answers the requests. This module gives it the objects of the world, converts its
+//! answers to [`Reply`], carries out what fault rules force on a Kubernetes API, and passes
 //! requests on to a [`Backing`], another API server, if the cluster has one.
 
 mod backend;
@@ -47,8 +47,9 @@ pub(crate) struct ParsedRequest {
 }
 
 impl ClusterFace {
-    /// Creates an API server for the objects of `plane`, which the ledger calls `server`. The API
-    /// server accepts the bearer tokens in `tokens`; `access` decides what a client may do.
+    /// Creates the API server for the objects of `plane`. `server` is the name of the API server in
+    /// the ledger. The API server accepts the bearer tokens in `tokens`; `access` decides what a
+    /// client may do.
     pub(crate) fn new(
         server: impl Into<String>,
         world: WorldHandle,
@@ -82,7 +83,8 @@ impl ClusterFace {
         (self.call(summary, &peer.client), ParsedRequest { request, head })
     }
 
-    /// The call of a request. `label` is the label of the connection; empty without one.
+    /// Converts the summary of a request to a call. `label` is the label of the connection; empty
+    /// without one.
     fn call(&self, summary: Summary, label: &str) -> Call {
         let Summary {
             operation,
@@ -160,7 +162,8 @@ impl From<kube_sim_api::Reply> for Reply {
     }
 }
 
-/// Digest of the UIDs and versions of objects. It does not depend on the form of the objects.
+/// Returns the digest of the UIDs and resourceVersions of objects, in their order. Other fields and
+/// the encoding of the answer do not change the digest.
 fn versions<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Digest {
     let said = objects.into_iter().flat_map(|object| {
         let metadata = &object["metadata"];

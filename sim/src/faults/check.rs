@@ -10,7 +10,9 @@ const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
 /// Checks that a rule can work.
 ///
 /// # Errors
-/// A text that names the rule, the key, the value and the remedy.
+/// A text that names the rule, the key, the value and the remedy: for an empty id, no action, a
+/// probability outside 0 to 1, `every: 0`, an unknown class of operations, or an action that cannot
+/// work.
 pub fn check(rule: &Rule) -> Result<(), String> {
     let Rule { id, matcher, actions, when, .. } = rule;
     if id.is_empty() {

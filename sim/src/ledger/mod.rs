@@ -180,7 +180,8 @@ impl Ledger {
     /// without a sink.
     ///
     /// # Errors
-    /// The error of the first failed write, or an error with the number of dropped records.
+    /// The error of the first failed write, an error with the number of dropped records, or an
+    /// error if the writer thread panicked.
     pub fn end_spill(&self) -> std::io::Result<()> {
         let spill = {
             let mut inner = self.lock();

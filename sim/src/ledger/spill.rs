@@ -39,7 +39,8 @@ impl Spill {
         Ok(Self { lines, waiting, writer, n_dropped: 0 })
     }
 
-    /// Queues a line for the writer thread. Drops it if too many bytes wait, or if a write failed.
+    /// Queues a line for the writer thread. Drops the line if more than [`MAX_WAITING`] bytes wait,
+    /// or if a write failed.
     pub(super) fn line(&mut self, line: String) {
         let bytes = line.len() + 1;
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
@@ -58,7 +59,8 @@ impl Spill {
     /// Waits until every line is written.
     ///
     /// # Errors
-    /// The error of the first failed write, or an error with the number of dropped lines.
+    /// The error of the first failed write, an error with the number of dropped lines, or an error
+    /// if the writer thread panicked.
     pub(super) fn end(self) -> io::Result<()> {
         let Self { lines, waiting: _, writer, n_dropped } = self;
         drop(lines);

@@ -55,7 +55,8 @@ pub(super) struct Listener {
 impl Listener {
     /// Accepts connections until `stop` is canceled. Each connection becomes a task of `tasks`,
     /// unless the server is down or [`ClientGate::shut`] has cut its clients off. In that case the
-    /// listener resets the connection at once.
+    /// listener resets the connection at once. When `changes` reports that the server has gone
+    /// down, the listener breaks its open connections.
     pub(super) async fn run(
         self,
         mut changes: Changes,

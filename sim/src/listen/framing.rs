@@ -72,8 +72,9 @@ impl Framing {
         }
     }
 
-    /// Skips bytes of a body, of which `left` bytes are still to come. Returns the bytes
-    /// after them.
+    /// Skips bytes of a body, of which `left` bytes are still to come. Returns the bytes after
+    /// them. The following part is `then`. If `bytes` are too few, it is `now` with the number of
+    /// missing bytes.
     fn skip<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -104,7 +105,7 @@ impl Framing {
         rest.get(1..).unwrap_or_default()
     }
 
-    /// The part that follows a complete line.
+    /// Returns the part that follows a complete line. Counts the head that the line begins, if any.
     fn after(&mut self, line: &str) -> Part {
         match (self.part, line) {
             (Part::Start, "") => Part::Start,

@@ -59,7 +59,8 @@ impl<S> HeadDeadline<S> {
         Self { stream, heads, lasts, framing: Framing::default(), begun: None }
     }
 
-    /// True if a head has begun and is still incomplete at its deadline.
+    /// True if a head has begun and is still incomplete at its deadline. The first call while no
+    /// other request waits for its answer starts the deadline. The deadline wakes the task of `cx`.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         // A head that begins while another request waits for its answer is checked later.
         let is_idle = self.heads.n_open.load(Ordering::Relaxed) == 0;

@@ -182,8 +182,9 @@ impl<'a> Opening<'a> {
         Ok((addresses, opening))
     }
 
-    /// Serves `server` on `listener`. `public` is the advertised name; `world` makes the
-    /// certificates change with the world.
+    /// Serves `server` on `listener`. `public` is the advertised name; `None` for the address of
+    /// the listener. With `world`, the certificates change with the world. Takes the certificates
+    /// of an earlier run for this server, if any. Fails if a certificate cannot be made.
     fn open(
         &mut self,
         server: &Server,
@@ -222,7 +223,8 @@ impl<'a> Opening<'a> {
         Ok(Endpoint { url: format!("{scheme}://{host}"), address, certificates })
     }
 
-    /// Serves the admin port, which knows all endpoints, and returns them.
+    /// Serves the admin port, and returns the endpoints of all listeners. Beyond loopback, makes a
+    /// random token for the admin port if none is set. Fails if the system has no randomness.
     fn open_admin(
         self,
         listener: TcpListener,

@@ -1,7 +1,7 @@
 //! Servers, which clients reach as a service in this process, over a pipe, or over a socket.
 //!
-//! `call_path` takes a call from its arrival to the end of its answer, and `tls` has the certificates
-//! of sockets.
+//! `call_path` takes a call from its arrival to the end of its answer, and `tls` has the
+//! certificates of sockets.
 
 pub(crate) mod call_path;
 #[cfg(feature = "listen")]
@@ -53,9 +53,10 @@ impl Server {
         Service { path: self.path.clone(), peer }
     }
 
-    /// Returns a connection over an in-memory pipe: HTTP/1.1 or HTTP/2 in plain text.
+    /// Returns the client's end of a connection over an in-memory pipe, HTTP/1.1 or HTTP/2 in plain
+    /// text, and a future that serves the connection. The caller must poll the future.
     ///
-    /// The returned future serves the connection; the caller must poll it.
+    /// `client` is the caller's label, as in [`service`](Self::service).
     pub fn pipe(&self, client: &str) -> (DuplexStream, impl Future<Output = ()> + Send + 'static) {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         let service = self.service(client);

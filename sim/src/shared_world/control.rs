@@ -53,10 +53,12 @@ impl Control {
             .read(|world| Some(world.vcenter(vcenter)?.logins.users.get(user)?.password.clone()))
     }
 
-    /// Adds fault rules, all of them or none, and notes each addition in the ledger.
+    /// Adds fault rules, all of them or none, and notes each addition in the ledger. Dropping the
+    /// returned guard removes the rules.
     ///
     /// # Errors
-    /// [`RuleError`] about the first wrong rule. The ledger then has no note.
+    /// [`RuleError`] about the first rule that is invalid, or that has the id of another rule. The
+    /// ledger then has no note.
     pub(crate) fn fault_all(&self, rules: Vec<Rule>) -> Result<RuleGuard, RuleError> {
         let look_back = rules.iter().any(has_read_stale);
         let additions = self.faults.add_all(self.world.now(), rules)?;

@@ -1,5 +1,5 @@
-//! The world that all parts of a sim share: its clock, its lock, the task that lets reactions happen
-//! when they are due, changes by tests and the admin port, and recordings.
+//! The world that all parts of a sim share: its clock, its lock, the task that lets reactions
+//! happen when they are due, changes by tests and the admin port, and recordings.
 
 mod clock;
 mod control;

@@ -168,7 +168,8 @@ fn write_line(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
 /// Reads a recording up to its last mark. Ignores a last line that is incomplete.
 ///
 /// # Errors
-/// [`RecordingError`], which names the line of a malformed recording.
+/// [`RecordingError`] if the recording cannot be read, is empty, has another version, has a
+/// malformed line, or has no mark. The error names a malformed line.
 pub fn read_recording(mut from: impl BufRead) -> Result<Recording, RecordingError> {
     let mut line = Vec::new();
     from.read_until(b'\n', &mut line)?;

@@ -80,7 +80,7 @@ impl Builder {
         Self { keep, ..self }
     }
 
-    /// Sets the part of its log that the world keeps; nothing by default.
+    /// Sets the part of the log of events that the world keeps; nothing by default.
     #[must_use]
     pub fn retain(self, retain: Retain) -> Self {
         Self { retain, ..self }
@@ -155,8 +155,9 @@ impl Builder {
     }
 }
 
-/// Returns the path of the calls to a server. Each kind of server has its own `inbox`, so that
-/// request bodies to one kind cannot use up the memory limit of another.
+/// Returns the path of the calls to a server. All vCenters share one `inbox`, and each API server
+/// has its own, so that request bodies to a vCenter cannot use up the memory limit of an API
+/// server.
 fn call_path(control: &Control, front: Front, inbox: &BodyReader) -> CallPath {
     let Control { world, ledger, faults } = control.clone();
     CallPath { world, ledger, faults, inbox: inbox.clone(), front: Arc::new(front) }

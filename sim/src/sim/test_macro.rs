@@ -1,11 +1,12 @@
-//! The macro [`test!`](crate::test), apart from the public module `testing`, so that the documentation
-//! shows it only at the root of the crate.
+//! The macro [`test!`](crate::test), apart from the public module `testing`, so that the
+//! documentation shows it only at the root of the crate.
 
 /// Declares tests, each with a paused clock and a new world. The message of a failed test shows the
 /// last 400 records of the ledger.
 ///
 /// A test fails when it panics, when it returns `Err`, or when a day of virtual time has passed.
-/// The world has the standard inventory and seed 0, unless a [`Builder`](crate::Builder) sets others:
+/// The world has the standard inventory and seed 0, unless a [`Builder`](crate::Builder) sets
+/// others:
 ///
 /// ```
 /// use sim::Sim;

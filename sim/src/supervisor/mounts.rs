@@ -31,7 +31,7 @@ pub(crate) struct Mounts {
 impl Mounts {
     /// Writes all files below the directory, with the given token. Only the user of this process
     /// may read the files. `stamp` is the time in the format that a kubelet uses in names of
-    /// directories.
+    /// directories. Fails if a file, directory or link cannot be written.
     pub(crate) fn write(&self, token: &str, stamp: &str) -> io::Result<()> {
         let Self { below, authority, namespace, owner } = self;
         let all = [("ca.crt", authority.as_str()), ("namespace", namespace), ("token", token)];
@@ -88,8 +88,9 @@ fn publish(directory: &Path, all: &[(&str, &str)], stamp: &str) -> io::Result<()
     }
 }
 
-/// Creates a directory with an unused name, such as `..2026_01_01_00_00_00.000000000`, and returns
-/// the name.
+/// Creates a directory below `directory` with an unused name, such as
+/// `..2026_01_01_00_00_00.000000000`, and returns the name. `stamp` is the part between the dots.
+/// Fails if all 10,000 names of this stamp are in use, or if the directory cannot be created.
 fn fresh(directory: &Path, stamp: &str) -> io::Result<String> {
     for n in 0..10_000_u32 {
         let name = format!("..{stamp}.{n:09}");

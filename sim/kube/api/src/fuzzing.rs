@@ -18,10 +18,10 @@ pub fn protobuf(body: &[u8]) {
 
 /// Checks that our reader returns the same value as serde for a JSON body that serde accepts. If
 /// only our reader accepts the body, checks that the value stays the same when it is written and
-/// read again.
+/// read again. If both refuse the body, checks that our reader gives a reason.
 ///
 /// # Panics
-/// If the property does not hold.
+/// If one of these properties does not hold.
 pub fn json(body: &[u8]) {
     let _ = duplicate_fields(body);
     let strict = serde_json::from_slice::<serde_json::Value>(body);

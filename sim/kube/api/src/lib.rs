@@ -3,8 +3,8 @@
 //!
 //! [`KubeApi::service`] returns a connection as a tower service: for a client in the same process,
 //! or for an HTTP server such as hyper's. [`Memory`] is a backend that stands alone.
-//! [`KubeApi::classify`] and [`KubeApi::handle`] are the two halves of a request, for a caller that
-//! records requests, or that changes answers by [`Effects`].
+//! A caller that records requests, or that changes answers by [`Effects`], reads each request with
+//! [`KubeApi::classify`] and answers it with [`KubeApi::handle`].
 //!
 //! ```
 //! use std::sync::Arc;

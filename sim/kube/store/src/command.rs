@@ -100,8 +100,8 @@ pub struct Deletion {
     /// garbage collector as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub propagation: Option<Propagation>,
-    /// Requested grace period in seconds; `None` for that of the object. Kinds without grace
-    /// periods ignore it.
+    /// Requested grace period in seconds; `None` for that of the object. A negative value counts as
+    /// 1 s. Kinds without grace periods ignore it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<i64>,
 }
@@ -292,7 +292,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Size of the object as JSON, in bytes.
+    /// Size of the object as JSON, in bytes. A character that JSON escapes counts with its
+    /// unescaped length.
     pub fn size(&self) -> usize {
         size(&self.object)
     }

@@ -1,7 +1,7 @@
 //! Operations and fault classes of a vCenter, by the names in rules and in the ledger.
 //!
-//! `soap.rs` and `vapi.rs` have a table each, with one row per operation. The faces read requests by
-//! these tables, and the validation of fault rules looks names up in them.
+//! `soap.rs` and `vapi.rs` have a table each, with one row per operation. The faces read requests
+//! by these tables, and the validation of fault rules looks names up in them.
 
 mod fault_classes;
 pub(crate) mod soap;

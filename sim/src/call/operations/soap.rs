@@ -114,7 +114,7 @@ pub(crate) enum NamedOperation {
 }
 
 impl NamedOperation {
-    /// Returns the operation of this name: [`Requested::Other`] if the vCenter does not support it.
+    /// Returns the operation of this name: [`Self::Other`] if the vCenter does not support it.
     pub(crate) fn parse(name: &str) -> Self {
         let found = Operation::ALL.iter().copied().find(|operation| operation.name() == name);
         found.map_or_else(|| Self::Other(name.to_owned()), Self::Supported)
@@ -136,8 +136,9 @@ impl NamedOperation {
         }
     }
 
-    /// Kind of work. The name of an unsupported operation indicates the kind: `CloneVM_Task` is a
-    /// task, `CreateFolder` a write.
+    /// Kind of work. The name of an unsupported operation indicates the kind: a task if it ends
+    /// with `_Task`, a write if it begins with `Create`, `Destroy`, `Modify` or `Reset`, else a
+    /// read.
     pub(crate) fn class(&self) -> Class {
         match self {
             Self::Supported(operation) => operation.class(),

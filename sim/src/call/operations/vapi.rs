@@ -24,9 +24,9 @@ pub(crate) enum RequestPattern {
 pub(crate) enum Detail {
     /// No part.
     Nothing,
-    /// Number of objects in a lookup for several.
+    /// Number of objects in a request for the tags of several objects.
     Objects,
-    /// Number of tags in a lookup for several.
+    /// Number of tags in a request for the objects of several tags.
     Tags,
 }
 
@@ -71,8 +71,9 @@ operation_table! {
 }
 
 impl Operation {
-    /// Returns the operation that a request selects. `path` is the path without dialect and id, and
-    /// `action` the action in the query.
+    /// Returns the operation that a request selects; `None` if no operation has this method, path
+    /// and action. `path` is the path without dialect and id. `action` is the action in the query;
+    /// `None` without one.
     pub(crate) fn of_request(
         method: &str,
         path: &str,
@@ -92,7 +93,7 @@ impl Operation {
         Self::ALL.iter().copied().find(is_selected)
     }
 
-    /// Last part of the name.
+    /// Part of the name after the last dot: the action in the query of a request.
     fn action(self) -> Option<&'static str> {
         self.name().rsplit('.').next()
     }

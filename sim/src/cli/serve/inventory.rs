@@ -17,7 +17,7 @@ const MAX_VCENTERS: u32 = 100;
 /// inventory, or of a world without machines if `--vms`, `--zones` or `--nodes` is set.
 ///
 /// # Errors
-/// A world file that cannot be read, or a number that no world can have.
+/// A world file that cannot be read or is invalid, or a number that no world can have.
 pub(super) fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
     let Serve { world, vms, nodes, zones, vcenters, seed, event_ttl, supervisor, .. } = options;
     let (mut topology, known_seed) = match world {
@@ -73,6 +73,7 @@ pub(super) fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliEr
 }
 
 /// Checks that the advertised ports of all vCenters, which are consecutive, stay below 65536.
+/// Passes if `advertised` is `None` or has no port.
 pub(super) fn check_ports(advertised: Option<&str>, n_vcenters: u32) -> Result<(), CliError> {
     let Some(advertised) = advertised else { return Ok(()) };
     let Some(port) = host::port(advertised) else { return Ok(()) };

@@ -41,8 +41,9 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     runtime.block_on(start_and_serve(options, prepared, state.as_ref()))
 }
 
-/// Starts the world, serves it until a signal arrives, and then saves the world and completes the
-/// files. A second signal aborts the end.
+/// Starts the world and serves it until a signal arrives. Then saves the world to `state`, if set,
+/// and completes the files of `--ledger` and `--record`. A second signal aborts the shutdown with
+/// an error.
 async fn start_and_serve(
     options: &Serve,
     prepared: Prepared<'_>,
@@ -90,7 +91,8 @@ async fn start_and_serve(
 /// Applies the options that are settings of a running world.
 ///
 /// # Errors
-/// An option that needs a Supervisor, in a world without one.
+/// An option that needs a Supervisor, in a world without one, or heartbeats that the world refuses
+/// to stop, which would be a bug.
 fn apply_settings(options: &Serve, sim: &Sim) -> Result<(), CliError> {
     if options.heartbeats == Switch::Off {
         let off = Command::SetHeartbeats { every: None };

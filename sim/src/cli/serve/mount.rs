@@ -21,8 +21,9 @@ pub(super) fn claim(below: &Path) -> Result<Lock, CliError> {
     })
 }
 
-/// Writes the files that a provider mounts, and makes the sim write them again whenever their
-/// contents change. Does nothing in a world without a Supervisor.
+/// Writes into `below`, the directory of `--supervisor`, the files that a provider mounts, and
+/// makes the sim write them again whenever their contents change. Does nothing in a world without a
+/// Supervisor. Fails if a file cannot be written.
 pub(super) fn write(sim: &Sim, endpoints: &Endpoints, below: &Path) -> Result<(), CliError> {
     let Some(supervisor) = sim.supervisor() else { return Ok(()) };
     match supervisor.mount(below, endpoints.ca_pem().unwrap_or_default()) {

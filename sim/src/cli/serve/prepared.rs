@@ -19,7 +19,8 @@ use crate::ledger::Keep;
 use crate::sim::Builder;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
 
-/// Input of the start. Its locks keep other sims from the files until it is dropped.
+/// Input for the start of `sim serve`: the world, the listeners and the open files. Until this
+/// value is dropped, its locks keep other sims from using the same files and directories.
 pub(super) struct Prepared<'a> {
     /// World and settings of the sim.
     pub(super) builder: Builder,
@@ -105,9 +106,10 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Returns the builder of the saved world, or of the new one that the options describe, the
-/// machines on which a kubelet starts, and the origin of the world. Fails for a saved world or
-/// world file that cannot be read.
+/// Returns the builder of the world, the machines on which a kubelet starts (none for a saved
+/// world), and the origin of the world. The world is the one saved in `state`, else the new one
+/// that the options describe. Fails for a saved world or world file that cannot be read or is
+/// invalid, and for an option with an invalid number or port.
 fn world(
     options: &Serve,
     state: Option<&StateDirectory>,
@@ -167,7 +169,8 @@ fn read_rules(path: &Path) -> Result<Vec<Rule>, CliError> {
     Ok(rules)
 }
 
-/// Opens, locks and empties the file that an option names. Fails if another sim writes the file.
+/// Opens, locks and empties the file at `path`, which `option` names. Fails if another sim writes
+/// the file, or if the system cannot open it.
 pub(in crate::cli) fn exclusive(option: &str, path: &Path) -> Result<fs::File, CliError> {
     files::exclusive(path).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => CliError::input(
@@ -179,7 +182,8 @@ pub(in crate::cli) fn exclusive(option: &str, path: &Path) -> Result<fs::File, C
 }
 
 /// Removes the file of `--env` and locks its path. No other sim can use the path until the lock is
-/// dropped.
+/// dropped. Fails if another sim uses the path, if the directory does not exist, or if the file
+/// cannot be removed.
 fn forget(path: &Path) -> Result<files::Lock, CliError> {
     // Checks the directory now, so that an error comes before the listeners start.
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty())

@@ -30,14 +30,15 @@ pub(super) struct Recording {
 }
 
 impl RecordingFile {
-    /// Opens, locks and empties the file at `path`. Fails if another sim writes it.
+    /// Opens, locks and empties the file at `path`. Fails if another sim writes the file, or if the
+    /// system cannot open it.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
         Ok(Self { path: path.to_owned(), file: exclusive("--record", path)? })
     }
 
     /// Writes the state of the world, and then its events until [`Recording::end`] or a failed
     /// write. Also adds a note to the ledger, which links the ledger to the recording. Fails if the
-    /// state cannot be written.
+    /// state cannot be written or the thread cannot start.
     pub(super) fn begin(self, sim: &Sim) -> Result<Recording, CliError> {
         let Self { path, file } = self;
         let begun = Recorder::begin(sim.world().clone(), BufWriter::new(file));

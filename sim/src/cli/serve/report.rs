@@ -49,7 +49,8 @@ pub(super) fn variables(
     out
 }
 
-/// Exports the variables of all vCenters. `authority` is the path of the certificate to trust.
+/// Calls `export` with name and value of each variable of the vCenters. `authority` is the path of
+/// the certificate to trust; `None` omits `GOVC_TLS_CA_CERTS`.
 fn export_vcenters(
     sim: &Sim,
     endpoints: &Endpoints,
@@ -93,7 +94,9 @@ pub(super) enum World {
     GoesOn,
 }
 
-/// Returns the text for people: the endpoints, warnings, then the shell lines.
+/// Returns the text for people: the endpoints, the directory of `--state` with the origin of its
+/// world, warnings, the shell lines in `variables`, and the path of the `--env` file. Omits the
+/// directory and the path if they are `None`.
 pub(super) fn text(
     sim: &Sim,
     endpoints: &Endpoints,

@@ -26,8 +26,9 @@ pub(super) struct Plan<'a> {
 }
 
 /// Opens the listeners, starts the kubelets, writes the files, and waits for a signal. Meanwhile
-/// saves the world if a state directory is set. Removes the file of `--env` at the end. Fails if a
-/// listener cannot open or a file cannot be written.
+/// saves the world if a state directory is set. After the signal removes the file of `--env`,
+/// unless another program has changed it. Fails if a listener cannot open or a file cannot be
+/// written.
 pub(super) async fn serve(
     sim: &Sim,
     plan: Plan<'_>,
@@ -87,8 +88,9 @@ async fn start_kubelets(sim: &Sim, kubelets: Vec<Named>) -> Result<(), CliError>
     Ok(())
 }
 
-/// Returns the directory for certificates and kubeconfigs: that of `--state`, else a temporary one;
-/// `None` if the sim cannot create a temporary one.
+/// Returns the directory for certificates and kubeconfigs: that of `--state`, else the temporary
+/// one in `scratch`; `None` without either. Fails if the system cannot resolve the path of
+/// `--state`.
 fn directory(
     state: Option<&StateDirectory>,
     scratch: Option<&Scratch>,
@@ -98,7 +100,8 @@ fn directory(
     full.map(Some).map_err(|error| CliError::file("--state", state.path(), &error))
 }
 
-/// Writes the certificate of the authority and the kubeconfigs into `directory`.
+/// Writes the certificate of the authority (with TLS) and the kubeconfigs of the cluster and, if
+/// any, the Supervisor into `directory`. Fails if a file cannot be written.
 fn write_credentials(directory: &Path, endpoints: &Endpoints) -> Result<(), CliError> {
     let write = |name: &str, text: &str| {
         let path = directory.join(name);

@@ -54,7 +54,8 @@ impl Signals {
 struct Moment(Option<Instant>);
 
 impl Moment {
-    /// True if a signal that arrives now is the first, or comes at least [`ONE_MOMENT`] after it.
+    /// True if a signal that arrives at `now` is the first, or comes at least [`ONE_MOMENT`] after
+    /// the first. Stores the time of the first.
     fn is_new(&mut self, now: Instant) -> bool {
         match self.0 {
             Some(first) => now.duration_since(first) >= ONE_MOMENT,

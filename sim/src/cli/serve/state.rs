@@ -60,7 +60,8 @@ struct Pair {
 
 impl StateDirectory {
     /// Opens and locks the directory, and removes the temporary files in it. Creates the directory
-    /// if it does not exist. Fails if another sim uses it.
+    /// if it does not exist. Fails if another sim uses the directory, or if the system refuses
+    /// access to it.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
         let failed = |error: &std::io::Error| CliError::file("--state", path, error);
         files::private_directory(path).map_err(|error| failed(&error))?;
@@ -91,15 +92,15 @@ impl StateDirectory {
         &self.path
     }
 
-    /// Reads the saved world; `None` if the directory has no `world.json`. Fails for a file that
-    /// another version wrote.
+    /// Reads the saved world; `None` if the directory has no `world.json`. Fails if the file cannot
+    /// be read or parsed, for example because another version wrote it.
     pub(super) fn world(&self) -> Result<Option<World>, CliError> {
         self.read("world.json")
     }
 
     /// Sets authority, certificates, ports and admin token in `options` to the saved ones; changes
-    /// nothing if the directory has none. Fails for a `sim.json` of another version or with
-    /// unusable certificates.
+    /// nothing if the directory has no `sim.json`. Fails if `sim.json` cannot be read, is of
+    /// another version, or has unusable certificates.
     pub(super) fn recall(&self, options: &mut ListenOptions) -> Result<(), CliError> {
         let Some(kept) = self.read::<serde_json::Value>("sim.json")? else { return Ok(()) };
         let version = &kept["version"];

@@ -69,7 +69,8 @@ fn shows(headers: &HeaderMap, wanted: [u8; 32]) -> Result<(), AdminError> {
 }
 
 /// Checks that `Host` (or, without it, the host of the URI) is local ([`is_local`]), and that
-/// `Origin`, if sent, names the same host and port.
+/// `Origin`, if sent, names the same host and port. The error answers 400 without a host, 421 for a
+/// host that is not local, and 403 for another origin.
 fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), AdminError> {
     let headers = request.headers();
     let named = text(headers, header::HOST).or(request.uri().authority().map(|it| it.as_str()));

@@ -64,7 +64,8 @@ struct NodeSummary {
 }
 
 /// `GET /world`: returns a summary of the vCenters and machines, or with `machine` of the vCenters
-/// and the machines of that name.
+/// and the machines of that name. Answers 404 if no machine has the name, and 400 to an invalid
+/// query.
 pub(super) async fn world(
     State(control): State<Control>,
     wanted: Result<Query<WorldQuery>, axum::extract::rejection::QueryRejection>,

@@ -131,7 +131,8 @@ impl Authority {
     }
 
     /// Issues a server certificate with a given validity period. `name` is the common name; `hosts`
-    /// are the names and addresses that the certificate covers.
+    /// are the names and addresses that the certificate covers. Fails if a name or host is not
+    /// valid in a certificate, or if the system has no randomness.
     pub(super) fn issue_for(
         &self,
         name: &str,

@@ -144,8 +144,9 @@ impl Certificates {
         Ok(all)
     }
 
-    /// Returns the certificate that a handshake gets now. Issues it if it does not exist yet; fails
-    /// if the system has no randomness.
+    /// Returns the certificate that a handshake gets now. Issues the certificate if it does not
+    /// exist yet; fails if a name is not valid in a certificate, or if the system has no
+    /// randomness.
     pub(crate) fn current(&self) -> Result<Leaf, TlsError> {
         if let Some(leaf) = &self.instead().leaf {
             return Ok(leaf.clone());
@@ -158,7 +159,8 @@ impl Certificates {
         Ok(self.lock().entry(number).or_insert(leaf).clone())
     }
 
-    /// Makes all later handshakes get a certificate of this kind.
+    /// Makes all later handshakes get a certificate of this kind. Fails if the system has no
+    /// randomness; the handshakes then get the same certificate as before.
     pub(crate) fn show(&self, certificate: Certificate) -> Result<(), TlsError> {
         let mut instead = self.instead();
         let authority = instead.authority.as_ref().unwrap_or(&self.authority);
@@ -179,7 +181,7 @@ impl Certificates {
 
     /// Generates another authority, which signs this server's certificates from now on, and makes
     /// later handshakes get a good certificate of that authority. Returns the certificate of the
-    /// authority as PEM.
+    /// authority as PEM. Fails if the system has no randomness.
     pub(crate) fn rotate(&self) -> Result<String, TlsError> {
         let authority = Arc::new(Authority::generate()?);
         let leaf = authority.issue(&self.name, &self.hosts)?;

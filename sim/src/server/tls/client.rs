@@ -48,7 +48,8 @@ fn element<'a>(der: &mut Der<'a>, wanted: u8) -> Option<&'a [u8]> {
     der.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
 }
 
-/// Iterator over the DER elements in a text: the tag and the content of each.
+/// Iterator over the DER elements in a sequence of bytes: the tag and the content of each. Ends at
+/// the first element that is not complete.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Iterator for Der<'a> {

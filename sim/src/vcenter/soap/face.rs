@@ -157,13 +157,14 @@ impl SoapFace {
         reply
     }
 
-    /// Returns the answer with a fault that a rule injects.
+    /// Returns the answer with the fault `class` that a rule injects. An unknown class becomes
+    /// `SystemError`. `message` replaces the usual message of the class.
     pub(crate) fn fault(class: &str, message: Option<&str>) -> Reply {
         failed(&VimFault::named(class, message))
     }
 
-    /// Returns the answer with an HTTP status that a rule injects, in the form of the proxy in
-    /// front of a real vCenter's services.
+    /// Returns the answer with an HTTP status that a rule injects, in the format of the proxy in
+    /// front of a real vCenter's services. `message` replaces the text `no healthy upstream`.
     pub(crate) fn status(code: StatusCode, message: Option<&str>) -> Reply {
         plain(code, message.unwrap_or("no healthy upstream"))
     }
@@ -266,7 +267,7 @@ fn start_object(arguments: &Node) -> Option<&String> {
 }
 
 /// Returns the operation request in the envelope of a POST. The error is the answer to any other
-/// request.
+/// request. `versions` makes the answer to a GET of `/sdk/vimServiceVersions.xml`.
 fn readable(
     parsed: &SoapRequest,
     versions: impl FnOnce() -> Reply,

@@ -49,8 +49,9 @@ pub(crate) struct Request {
 /// Parses the envelope of a request: operation, `_this`, arguments and `operationID`.
 ///
 /// # Errors
-/// [`MalformedEnvelope`] for a body that is not XML in UTF-8 or not a SOAP 1.1 envelope, that has
-/// no operation or no `_this`, or that exceeds the limits of number or depth of elements.
+/// [`MalformedEnvelope`] for a body that is not XML in UTF-8 or not a SOAP 1.1 envelope, that has a
+/// document type declaration, that has no operation or no `_this`, or that exceeds the limits of
+/// number or depth of elements.
 pub(crate) fn read(body: &[u8]) -> Result<Request, MalformedEnvelope> {
     let text = std::str::from_utf8(body).map_err(|_| MalformedEnvelope::NotUtf8)?;
     // The parser accepts control characters, but XML 1.0 does not.
@@ -181,7 +182,8 @@ fn entity(reference: &quick_xml::events::BytesRef<'_>) -> Option<char> {
     }
 }
 
-/// Checks that only white space, comments and processing instructions follow the outermost element.
+/// Returns `root`, the outermost element. Fails if anything but white space, comments and
+/// processing instructions follows it.
 fn rest_is_empty(mut reader: NsReader<&[u8]>, root: Node) -> Result<Node, MalformedEnvelope> {
     loop {
         match reader.read_event().map_err(|err| MalformedEnvelope::Xml(err.to_string()))? {

@@ -125,7 +125,8 @@ impl VapiFace {
         }
     }
 
-    /// Returns the answer with an HTTP status that a rule injects, as `/api` or `/rest` formats it.
+    /// Returns the answer with an HTTP status that a rule injects, in the format of `/api` if
+    /// `incoming_api`, else in that of `/rest`. `message` replaces the usual text, except for 401.
     pub(crate) fn status(incoming_api: bool, code: StatusCode, message: Option<&str>) -> Reply {
         let dialect = if incoming_api { Dialect::Api } else { Dialect::Rest };
         dialect.failure(&Error::of_status(code, message))

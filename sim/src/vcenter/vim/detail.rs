@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::call::operations::soap::Detail;
 use crate::vcenter::vim::data::{Node, Value};
 
-/// Returns the part of `arguments` that the ledger keeps as text; empty if they lack it.
+/// Returns the part of `arguments` that `detail` selects, as text for the ledger; empty for
+/// [`Detail::Nothing`].
 pub(crate) fn argument_summary(detail: Detail, arguments: &Node) -> String {
     let argument = |name: &str| arguments.text_of(name).unwrap_or_default();
     match detail {
@@ -43,7 +44,8 @@ fn spec(spec: &Node) -> String {
 }
 
 /// Returns the number of objects in an answer: object contents, object updates, or list elements.
-/// Any other data object and a reference count as one, a plain value as none.
+/// Any other data object and a reference count as one. A plain value counts as none, and so does
+/// the result of `Fetch`, which is declared as anyType.
 pub(crate) fn count_objects(result: &Value) -> usize {
     match result {
         Value::List(_, items) => items.len(),

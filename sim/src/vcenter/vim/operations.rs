@@ -1,7 +1,7 @@
 //! Dispatches the operations of `/sdk` to their handlers.
 //!
-//! The handlers are in the modules of their subjects: logins in `session/`, reads, filters and views
-//! in `collector/`, searches in `search.rs`, tasks and guest requests in `tasks.rs`.
+//! The handlers are in the modules of their subjects: logins in `session/`, reads, filters and
+//! views in `collector/`, searches in `search.rs`, tasks and guest requests in `tasks.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -96,7 +96,8 @@ impl Vim {
         }
     }
 
-    /// Checks the caller's permission, and carries out the operation, or begins it if it blocks.
+    /// Drops the objects of ended sessions and checks the caller's permission. Then carries out the
+    /// operation, or begins a wait, which [`Vim::wait`] continues.
     ///
     /// # Errors
     /// [`Failure::Fault`] if the vCenter refuses the operation, [`Failure::TooManySessions`] if the

@@ -38,8 +38,9 @@ impl Vim {
 }
 
 impl Search<'_> {
-    /// `FindByUuid` and `FindAllByUuid`. An empty text is an `InvalidArgument`; any other text that
-    /// is not a UUID finds nothing.
+    /// `FindByUuid` and `FindAllByUuid`: machines by BIOS UUID (by instance UUID if `instanceUuid`
+    /// is true), or hosts by hardware UUID (`vmSearch` chooses). An empty text is an
+    /// `InvalidArgument`; any other text that is not a UUID finds nothing.
     fn by_uuid(&self) -> Result<Vec<MoRef>, VimFault> {
         let text = self.arguments.required("uuid")?;
         if text.is_empty() {
@@ -68,7 +69,7 @@ impl Search<'_> {
     }
 
     /// `FindByIp` and `FindAllByIp`: machines whose guest reports the address. Text that is not an
-    /// address finds nothing, and so does a search for hosts.
+    /// address finds nothing, and so does a search for hosts (`vmSearch` is false).
     fn by_ip(&self) -> Result<Vec<MoRef>, VimFault> {
         let text = self.arguments.required("ip")?;
         let Ok(address) = text.parse::<IpAddr>() else { return Ok(Vec::new()) };
@@ -91,7 +92,8 @@ impl Search<'_> {
     }
 
     /// `FindChild`: the child of an inventory object by the name of the child; `None` if no visible
-    /// child has the name.
+    /// child has the name. Fails with `ManagedObjectNotFound` if the inventory object does not
+    /// exist.
     fn child(&self) -> Result<Option<MoRef>, VimFault> {
         let parent = self.arguments.child("entity").map(|entity| entity.text.as_str());
         let parent = parent.ok_or_else(|| VimFault::invalid_argument("entity"))?;

@@ -25,8 +25,9 @@ pub(crate) struct Impersonated {
 }
 
 impl Impersonated {
-    /// User and groups. The groups are those that the request names; if it names none, a service
-    /// account is in the two groups that every service account of its namespace has.
+    /// User and groups: the groups that the request names. If the request names none, a service
+    /// account is in `system:serviceaccounts` and `system:serviceaccounts:<namespace>`, and any
+    /// other user in none.
     fn identity(&self) -> Identity {
         let Self { user, groups, uid: _, extra: _ } = self;
         let groups = match self.account() {
@@ -161,11 +162,12 @@ impl Impersonators {
     /// Maximum number of users that the set holds, as in the real server.
     const MAX: usize = 10_000;
 
-    /// Returns the identity of `other` if `identity` may act as it. `decide` returns the verdict of
-    /// the authorizer about `identity`.
+    /// Returns the identity of `other` if `identity` may act as `other`, and adds the user of
+    /// `identity` to the set. `what` has the attributes of the client's request, for the message of
+    /// a refusal. `decide` returns the verdict of the authorizer about `identity`.
     ///
     /// # Errors
-    /// 400 if no user is named, 403 if a permission is missing.
+    /// 400 if `other` names no user, 403 if a permission is missing.
     pub(crate) fn permit(
         &self,
         identity: &Identity,

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::backend::Backend;
 use crate::backend::signal::{Changes, Signal};
 
-/// A store that only one API server, its clients and their test use. Its time follows the clock of
-/// the tokio runtime, which is virtual if paused.
+/// Backend of an API server that stands alone: a store in memory, without a simulated world. Its
+/// clock is that of the tokio runtime, which is virtual if paused.
 #[derive(Debug)]
 pub struct Memory {
     objects: Mutex<Store>,
@@ -21,8 +21,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Creates the built-in kinds and the initial objects of every cluster, such as the namespace
-    /// `default`. `seed` determines UIDs; `epoch` is the present moment.
+    /// Creates a store with the built-in kinds and the initial objects of every cluster, such as
+    /// the namespace `default`. `seed` determines UIDs; `epoch` is the present moment.
     pub fn new(seed: u64, epoch: Timestamp) -> Self {
         Self {
             objects: Mutex::new(Store::new_at(Ids::new(seed), epoch)),

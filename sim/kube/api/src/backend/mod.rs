@@ -16,8 +16,8 @@ use kube_sim_store::{Command, Reply, Status, Store, Time};
 
 /// Owner of the objects that an API server serves, and of their clock.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Locks the objects for reading, until the returned guard is dropped. The server holds the
-    /// guard only for a short time, and never across an await or while it calls another method.
+    /// Locks the objects for reading, until the returned guard is dropped. The server drops the
+    /// guard before it awaits anything or calls another method of the backend.
     fn store(&self) -> Box<dyn Deref<Target = Store> + '_>;
 
     /// Applies a client's command to the objects, and wakes the waiters of
@@ -33,7 +33,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Returns the timestamp of [`Time::ZERO`], the beginning of the objects' clock.
     fn epoch(&self) -> Timestamp;
 
-    /// A waiter for changes of the objects. It may also wake for other changes.
+    /// A waiter for changes of the objects. The waiter may also wake when no object has changed.
     fn changes(&self) -> Changes;
 }
 
@@ -69,7 +69,7 @@ impl Cluster {
         self.0.now().timestamp(self.0.epoch())
     }
 
-    /// A waiter for changes of the objects, and of others.
+    /// A waiter for changes of the objects. The waiter may also wake when no object has changed.
     pub(crate) fn changes(&self) -> Changes {
         self.0.changes()
     }

@@ -30,7 +30,8 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Maximum number of objects in a list; `None` for no limit.
+    /// Maximum number of objects in a list, or in the initial state of a watch: 0 with
+    /// `empty_result`, else `partial`. `None` for no limit.
     pub(crate) fn max_objects(&self) -> Option<usize> {
         if self.empty_result { Some(0) } else { self.partial }
     }

@@ -36,8 +36,8 @@ pub(crate) struct EncodingKey {
     pub(crate) uid: String,
     /// True for the object of a DELETED event.
     pub(crate) is_gone: bool,
-    /// True if the object contains the stored fields that other answers hide. Only live events of
-    /// a kind with such fields contain them.
+    /// True if the object contains the stored fields that its kind hides from clients elsewhere
+    /// (`ResourceDef::hides_fields`). Only events of changes during a watch contain them.
     pub(crate) as_kept: bool,
     pub(crate) version: Cow<'static, str>,
     /// Revision of the definition at the last change of the versions or schemas of the kind; 0 for
@@ -55,7 +55,7 @@ pub(crate) struct TableInputs {
     /// Time at which the ages in the table hold, as Unix time in seconds.
     pub(crate) at: i64,
     pub(crate) include: Include,
-    /// True for the first table of a watch.
+    /// True for the first table of a watch, the only one that has columns.
     pub(crate) with_columns: bool,
 }
 
@@ -117,8 +117,9 @@ impl Shared {
         cell
     }
 
-    /// Adds `n_bytes`, the size of the entry with the key `edition`, to the size of the cache.
-    /// While the size is above [`MAX_BYTES`], drops the oldest entry, but never the last one.
+    /// Counts a serialization, and adds `n_bytes`, the size of the entry with the key `edition`, to
+    /// the size of the cache if the entry is still there. While the size is above [`MAX_BYTES`],
+    /// drops the oldest entry, but never the last one.
     fn written(&mut self, edition: &EncodingKey, n_bytes: usize) {
         self.n_written += 1;
         // An entry that was dropped meanwhile does not count.

@@ -42,7 +42,8 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Starts a watch. The body of the answer streams its events.
 ///
 /// # Errors
-/// Refusals before the stream begins, such as 422 for invalid options.
+/// 406 for an unavailable representation; 400 or 422 for invalid parameters, 500 for an invalid
+/// `resourceVersion`; a refusal of the initial list, such as 410. Later failures are events.
 pub(crate) fn answer(
     cluster: &Cluster,
     encodings: &EncodingCache,
@@ -236,7 +237,9 @@ impl Watch {
 
     /// Queues the initial events, if the request calls for them: one for each selected object in
     /// the state `state` and, with `sendInitialEvents` and `allowWatchBookmarks`, a bookmark at
-    /// their end.
+    /// their end. `asked` is the requested `resourceVersion` (0 if absent), `wants_initial` the
+    /// parameter `sendInitialEvents`. Ends the watch with an ERROR event if a fault rule demands
+    /// 410, or if `asked` is in the future and `wants_initial` is true.
     ///
     /// # Errors
     /// Refusals of the initial list, such as 410. The watch sends all other failures as events.
@@ -442,9 +445,9 @@ impl Watch {
         self.is_over = true;
     }
 
-    /// True if the object of an event of this type is the same for all watches of one form. False
-    /// for tables of bookmarks, and for tables of custom kinds, whose columns change with the
-    /// definition: these are made anew for each watch.
+    /// True if all watches of one form can share the serialized object of an event of the type
+    /// `kind`. False for tables of bookmarks, and for tables of custom kinds, whose columns change
+    /// with the definition: the server makes these tables anew for each watch.
     fn is_shared(&self, kind: &str) -> bool {
         let is_table = self.rendering.include().is_some();
         !is_table || (kind != BOOKMARK && self.def.custom.is_none())
@@ -508,8 +511,8 @@ const SLOW: Duration = Duration::from_secs(60);
 struct Pending {
     kind: &'static str,
     object: Arc<Value>,
-    /// True if the object contains the stored fields that other answers hide. Only live events of
-    /// a kind with such fields contain them.
+    /// True if the object contains the stored fields that its kind hides from clients elsewhere
+    /// (`ResourceDef::hides_fields`). Only events of changes during a watch contain them.
     as_kept: bool,
 }
 

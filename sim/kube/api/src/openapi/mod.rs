@@ -35,7 +35,8 @@ pub(crate) fn index(cluster: &Cluster) -> Reply {
     Reply::new(StatusCode::OK, "text/plain; charset=utf-8", index)
 }
 
-/// Answers `/openapi/v3/<path>`: one document.
+/// Answers `/openapi/v3/<path>`: one document, 404 for an unknown path, 406 if the client does not
+/// accept JSON, or 304 if the client already has the document.
 ///
 /// Redirects a request with another hash than that of the current document to the current document.
 pub(crate) fn document(cluster: &Cluster, path: &str, request: &Request) -> Reply {

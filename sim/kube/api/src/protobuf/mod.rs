@@ -130,7 +130,8 @@ fn mismatch(field: &str, found: wire::Field<'_>) -> WireError {
     WireError::Mismatch { field: field.to_owned(), wire_type: found.wire_type() }
 }
 
-/// Reads the fields of a message into `out`.
+/// Reads the fields of a message into `out`. Fails if `depth`, the number of enclosing messages, is
+/// above [`MAX_DEPTH`].
 fn read(
     message: &Message,
     bytes: &[u8],
@@ -189,7 +190,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Decodes one entry of a map field into key and value.
+/// Decodes one entry of a map field into key and value. A missing key is empty, and a missing value
+/// is the zero value of its type. Fails for malformed bytes.
 fn entry(
     field: &Field,
     found: wire::Field<'_>,
@@ -217,7 +219,8 @@ fn entry(
     Ok((key, value))
 }
 
-/// Decodes one value of a field.
+/// Decodes one value of a field. Fails for malformed bytes, and for a wire type that does not fit
+/// the type of the field.
 #[expect(clippy::cast_possible_truncation, reason = "Go's generated code truncates, too")]
 #[expect(clippy::cast_possible_wrap, reason = "varints encode negative numbers this way")]
 fn one(field: &Field, found: wire::Field<'_>, depth: usize) -> Result<Value, WireError> {
@@ -248,7 +251,7 @@ fn one(field: &Field, found: wire::Field<'_>, depth: usize) -> Result<Value, Wir
 }
 
 /// Reads the JSON in the only field of a message such as `runtime.RawExtension`; null if the field
-/// is empty.
+/// is empty. Fails for malformed bytes, and for text that is not valid JSON.
 fn raw(message: &Message, bytes: &[u8]) -> Result<Value, WireError> {
     let mut text: &[u8] = &[];
     let mut fields = Reader::new(bytes);

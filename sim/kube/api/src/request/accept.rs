@@ -116,9 +116,9 @@ pub(crate) enum ResourceClass {
     One,
     /// A collection, which may also be watched.
     List,
-    /// Objects of a custom kind. They have no protobuf form, although the 406 answer of the real
-    /// server lists protobuf. No router checks `Accept` before their handler. Discovery uses this
-    /// class, too.
+    /// Objects of a custom kind, and discovery documents. In the real server no router checks
+    /// `Accept` of these: their handler gives every 406 answer. The answer lists protobuf, although
+    /// custom kinds have no protobuf form.
     Custom,
 }
 

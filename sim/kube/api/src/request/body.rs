@@ -11,7 +11,7 @@ use kube_sim_store::duplicate_fields;
 /// Largest accepted body in bytes: 3 MiB, the real server's limit.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// Media types that the 415 answer to an unknown media type lists, also for custom kinds.
+/// Media types that the 415 answer to an unknown media type lists, for built-in and custom kinds.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// Media types that the 415 answer to a protobuf body lists, for a kind without a protobuf form,
 /// such as a custom one.
@@ -32,7 +32,8 @@ enum Unreadable {
 
 impl Request {
     /// The body as JSON without any validation, for the ledger; `None` if the body is too large,
-    /// malformed, protobuf of an unknown kind, or YAML that is not also JSON.
+    /// malformed, protobuf of an unknown kind, or YAML that is not also JSON. `api_version` and
+    /// `kind` count only for protobuf that does not name its own.
     pub(crate) fn decode_unchecked(&self, api_version: &str, kind: &str) -> Option<Value> {
         if self.body.len() > MAX_BODY_BYTES {
             return None;
@@ -221,6 +222,9 @@ fn unreadable(error: ProtobufError, kind: &str) -> Unreadable {
 }
 
 /// Checks that a document is an object whose `apiVersion` and `kind` are strings, null or absent.
+///
+/// # Errors
+/// The message of the real decoder.
 fn check_head(document: &Value) -> Result<(), String> {
     let Some(map) = document.as_object() else {
         let found = json_type(document);

@@ -97,7 +97,7 @@ impl Request {
     /// Representation that the `Accept` header asks for, for built-in kinds.
     ///
     /// # Errors
-    /// 406 that names the available representations.
+    /// 406 if the header accepts no representation that this server writes.
     pub(crate) fn wanted(&self) -> Result<Representation, Status> {
         let is_list = |target: &Target| matches!(target.verb, Verb::List | Verb::Watch);
         let is_list = matches!(&self.route, Route::Resource(target) if is_list(target));
@@ -110,7 +110,7 @@ impl Request {
     /// Representation that the `Accept` header asks for, for this built-in or custom kind.
     ///
     /// # Errors
-    /// 406 that names the available representations.
+    /// 406 if the header accepts no representation that this server writes.
     pub(crate) fn wanted_of(&self, def: &ResourceDef) -> Result<Representation, Status> {
         match def.custom {
             None => self.wanted(),

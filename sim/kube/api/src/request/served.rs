@@ -46,8 +46,8 @@ pub(crate) fn has_group(group: &str) -> bool {
     SERVED.keys().any(|it| it.split_once('/').is_some_and(|(name, _)| name == group))
 }
 
-/// Name of the document that the real server serves at `path`, outside its groups and resources,
-/// and that this server does not implement; `None` for any other path. `path` has no leading slash.
+/// Name of a document that the real server serves at `path` and this server does not implement,
+/// such as `metrics`; `None` for any other path, and for resources. `path` has no leading slash.
 pub(crate) fn other(path: &str) -> Option<&'static str> {
     // All profiles are pages below `debug/pprof`.
     if path == "debug/pprof" || path.starts_with("debug/pprof/") {

@@ -27,8 +27,9 @@ pub enum Class {
 /// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Name of the operation: verb and resource, such as `patch nodes/status`; method and path for
-    /// a request that is not about objects; `unknown` if the server has no such path.
+    /// Name of the operation: verb and resource, such as `patch nodes/status`; method and path, or
+    /// method and name of a feature that the server lacks, for a request that is not about objects;
+    /// `unknown` if the server has no such path, or the path does not allow the method.
     pub operation: String,
     /// Kind of work that the request asks for.
     pub class: Class,
@@ -40,8 +41,9 @@ pub struct Summary {
     pub namespace: Option<String>,
     /// The `User-Agent` header.
     pub user_agent: String,
-    /// User whom the certificate or the token of the request authenticates; `None` if the server
-    /// does not know the token, or if the request has neither.
+    /// User in the client certificate or, without a certificate, user of the token, even if the
+    /// token has expired; `None` if the server does not know the token, or if the request has
+    /// neither.
     pub user: Option<String>,
     /// One-way digest of the bearer token; `None` without a token.
     pub token_digest: Option<String>,

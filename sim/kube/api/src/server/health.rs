@@ -43,7 +43,9 @@ const HOOKS: [&str; 30] = [
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// Answers `/healthz`, `/livez` or `/readyz`, or one check below them, such as `/livez/ping`.
+/// Answers `/healthz`, `/livez` or `/readyz`, or one check below them, such as `/livez/ping`; a 404
+/// page for an unknown check. The answer lists the checks if the request has the parameter
+/// `verbose`.
 pub(crate) fn answer(path: &str, request: &Request) -> Reply {
     let (door, check) =
         path.trim_matches('/').split_once('/').unwrap_or((path.trim_matches('/'), ""));

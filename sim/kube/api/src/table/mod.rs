@@ -111,7 +111,8 @@ impl Layout {
     }
 
     /// A table of these objects. `metadata` is the metadata of the table: of the list, or of the
-    /// one object.
+    /// one object. `columns` are the definitions of the columns, or null in later tables of a
+    /// watch.
     pub(crate) fn table<'a>(
         &self,
         metadata: Map<String, Value>,

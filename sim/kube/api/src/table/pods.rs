@@ -104,8 +104,9 @@ impl<'a> Seen<'a> {
         later(&mut self.last_restart, ended(status));
     }
 
-    /// Reads the statuses of the init containers. Returns the number of restarts of the sidecars,
-    /// and the time of the last one if known; `None` while the pod is initializing.
+    /// Adds the statuses of the init containers to this summary. Returns the number of restarts of
+    /// the sidecars, whose names are `sidecars`, and the time of their last restart if known;
+    /// `None` while the pod is initializing.
     fn look_at_init_containers(
         &mut self,
         pod: &'a Value,
@@ -187,7 +188,8 @@ fn ended(status: &Value) -> Option<&Value> {
     status.pointer("/lastState/terminated/finishedAt").filter(|it| it.is_string())
 }
 
-/// Keeps the later of two instants. Compares them as text, because RFC 3339 in UTC sorts as text.
+/// Sets `last` to `other` if `other` is later. Compares the instants as text, because RFC 3339 in
+/// UTC sorts as text.
 fn later<'a>(last: &mut Option<&'a Value>, other: Option<&'a Value>) {
     if other.and_then(Value::as_str) > last.and_then(Value::as_str) {
         *last = other;

@@ -125,6 +125,10 @@ pub(super) fn read_patched(
 
 /// Checks that a custom object has a kind and an apiVersion. [`OtherType::find`] compares them with
 /// the expected values later.
+///
+/// # Errors
+/// The failure that `invalid` makes if kind or apiVersion is not a string, kind is missing, or
+/// apiVersion has more than one slash; 500 if apiVersion is missing.
 fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(), Status> {
     for field in ["kind", "apiVersion"] {
         if !document[field].is_null() && !document[field].is_string() {

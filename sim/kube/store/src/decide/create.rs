@@ -34,7 +34,7 @@ impl Store {
     }
 
     /// Decides the creation of an object from a decoded body: settles its name and namespace, fills
-    /// in server fields, and runs the kind's checks.
+    /// in server fields, and runs the checks of the kind, of admission webhooks and of quotas.
     pub(super) fn create_checked(
         &self,
         request: Request<'_>,
@@ -123,8 +123,9 @@ impl Store {
         body::arrange(def, version, object);
     }
 
-    /// Sets the name in `key` to that of the body, or generates a name for `key` and body. Returns
-    /// true if the name was generated.
+    /// Sets the name in `key` to that of the body, or generates a name for `key` and body. If the
+    /// first [`MAX_GENERATED`] generated names are all taken, keeps the last one. Returns true if
+    /// the name was generated.
     fn settle_name(&self, key: &mut Key, object: &mut Value) -> bool {
         let base = meta::text(object, "generateName").to_owned();
         let name = meta::text(object, "name").to_owned();
@@ -155,7 +156,11 @@ impl Store {
         digest.as_bytes().iter().take(SUFFIX_LENGTH).map(letter).collect()
     }
 
-    /// Checks that the namespace exists and is not terminating.
+    /// Checks that the namespace exists and is not terminating. `resource` and `name` are those of
+    /// the new object, for the message.
+    ///
+    /// # Errors
+    /// 404 if the namespace does not exist, 403 if it is terminating.
     fn check_namespace(
         &self,
         namespace: &str,

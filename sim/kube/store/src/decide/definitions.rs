@@ -10,10 +10,11 @@ use crate::resources::customresourcedefinitions as definitions;
 use crate::{Decision, Event, Key, Op, Status, Store};
 
 impl Store {
-    /// Adds the changes that the real server's controllers make right after a change of a
-    /// definition. They accept its names and establish it, unless another resource of its group has
-    /// one of these names. If the definition is being deleted, they delete the objects of its kind
-    /// and then the definition.
+    /// Adds to `decision`, if it changes a definition, the changes that the real server's
+    /// controllers make right afterwards. The controllers accept the names in the definition and
+    /// establish the definition, unless another resource of the group has one of these names. If
+    /// the definition is being deleted, they delete the objects of its kind and then the
+    /// definition.
     pub(super) fn follow_up(
         &self,
         now: Timestamp,
@@ -37,9 +38,9 @@ impl Store {
         Ok(decision)
     }
 
-    /// Deletes the objects of a definition's kind regardless of their finalizers, which no client
-    /// could remove any more. Then deletes the definition itself, or only removes its cleanup
-    /// finalizer if it has others.
+    /// Adds to `events` the deletions of the objects of a definition's kind, regardless of their
+    /// finalizers, which no client could remove any more. Then adds the deletion of the definition
+    /// itself, or only the removal of its cleanup finalizer if it has others.
     fn delete_with_objects(&self, definition: &Event, events: &mut Vec<Event>) {
         let id = definitions::defined(&definition.object);
         let mut revision = definition.revision;

@@ -64,7 +64,8 @@ impl Store {
     }
 
     /// Removes the object at once. If `is_marked` (for kinds with a grace period), first records
-    /// the object with its deletion mark, so that watchers see it terminating before it is gone.
+    /// `object`, which is `existing` with its deletion mark, so that watchers see it terminating
+    /// before it is gone.
     fn remove(
         &self,
         request: &Request<'_>,
@@ -89,7 +90,8 @@ impl Store {
     }
 
     /// Deletes an object of a kind whose deletion always takes two steps: marks the object. If the
-    /// object is already marked, removes it, unless finalizers or the kind hold it.
+    /// object is already marked, removes it, unless finalizers or `Strategy::is_held` prevent the
+    /// removal. `begin` is the kind's `Strategy::begin_delete`.
     fn begin_delete(
         &self,
         request: &Request<'_>,

@@ -341,7 +341,7 @@ mod tests {
 
     impl Lab {
         /// Applies `command` at this second after 08:00. Returns manager and subresource, fields,
-        /// and time of each entry.
+        /// and time of each entry of `managedFields`.
         fn managers(&mut self, second: u8, command: Command) -> Vec<(String, Value, String)> {
             let now = format!("2026-03-01T08:00:{second:02}Z").parse().unwrap();
             let decision = self.0.decide(now, command).unwrap();

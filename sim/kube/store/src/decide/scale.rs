@@ -26,6 +26,11 @@ impl Store {
 
     /// Decides an update or a patch of the scale, which changes the desired number of replicas. The
     /// reply contains the new Scale.
+    ///
+    /// # Errors
+    /// 404 if the kind has no scale in this version, the object does not exist, or `action` is a
+    /// creation or a deletion; 422 for a negative number; else the failures of a patch, and of an
+    /// update of the object.
     pub(super) fn scale(&self, request: Request<'_>, action: Action) -> Result<Decision, Status> {
         let Request { def, key, version, .. } = &request;
         let scale = def.scale(version).ok_or_else(no_such_resource)?;
@@ -91,7 +96,8 @@ fn write(scale: &Scale, object: &Value) -> Value {
     })
 }
 
-/// Puts `value` at a JSON pointer; creates missing maps on the way.
+/// Puts `value` at a JSON pointer. On the way, creates missing maps and replaces values that are
+/// not maps.
 fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut steps = pointer.trim_start_matches('/').split('/').peekable();
     let mut here = object;

@@ -146,7 +146,8 @@ impl Store {
         warned(self.finish(request, existing, object), warnings)
     }
 
-    /// Decides the effect of a checked update: removal, no change, or a change.
+    /// Decides the effect of a checked update: removal, no change, or a change. Fails with 500 or
+    /// 501 if the object cannot be converted to the stored version.
     fn finish(
         &self,
         request: Request<'_>,
@@ -194,7 +195,8 @@ impl Store {
     /// (optimistic lock).
     ///
     /// # Errors
-    /// 409 if it differs, 422 if it is missing and the kind requires it, 500 if it is not a number.
+    /// 409 if it differs, 422 if it is missing or 0 and the kind requires it, 500 if it is not a
+    /// number.
     fn check_version(
         &self,
         request: &Request<'_>,

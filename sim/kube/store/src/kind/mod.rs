@@ -158,9 +158,9 @@ impl ResourceDef {
 pub(crate) type Allocate = fn(&dyn ObjectReader, &mut Value, Option<&Value>) -> Result<(), Status>;
 
 /// One check of an update. The real server checks metadata several times, so an error in metadata
-/// occurs several times among the causes. The store always checks changed metadata first. Only if
-/// this finds an error do `Metadata` and `MetadataChange` check metadata again. They always apply
-/// [`Strategy::requires_standard_finalizers`] to changed metadata.
+/// occurs several times among the causes. The store checks changed metadata once before all checks.
+/// Only if that finds an error do `Metadata` and `MetadataChange` check metadata again. In any
+/// case, both apply [`Strategy::requires_standard_finalizers`] to changed metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     /// Metadata, as on creation.
@@ -175,7 +175,7 @@ pub(crate) enum Check {
     Status,
 }
 
-/// Read access to the stored objects, for code that a kind brings along.
+/// Read access to the stored objects, for the functions in a [`Strategy`].
 pub(crate) trait ObjectReader {
     /// Returns the object at `key`; `None` if no object exists there.
     fn get(&self, key: &Key) -> Option<&Arc<Value>>;

@@ -171,7 +171,8 @@ fn sorted(map: Map<String, Value>) -> Map<String, Value> {
     entries.into_iter().collect()
 }
 
-/// Checks the metadata of an object of any kind.
+/// Checks the metadata of an object of any kind. `names` is the rule for the name of the object.
+/// `namespaced` is true if the object must have a namespace, false if it must not have one.
 pub(crate) fn validate(
     object: &Value,
     names: NameRule,

@@ -23,7 +23,8 @@ const MAX_COPIED: usize = 3 << 20;
 const MAX_DEPTH: usize = 256;
 
 /// Maximum number of times that applying one patch measures the depth of the document. The cost of
-/// a measurement grows with the document's size.
+/// a measurement grows with the document's size. Beyond this number only an upper estimate of the
+/// depth counts, which may refuse a patch below [`MAX_DEPTH`].
 const MAX_MEASURED: usize = 64;
 
 /// Fields that an operation of a JSON patch may have.
@@ -169,7 +170,8 @@ fn mistyped(found: &Value, go: &str) -> Status {
     Status::bad_request(format!("json: cannot unmarshal {found} into Go value of type {go}"))
 }
 
-/// Applies one operation; `None` if it does not apply.
+/// Applies one operation; `None` if it does not apply. Then `document` may have changed in part: a
+/// failed `move` may have removed its value.
 fn apply(document: &mut Value, operation: &Value) -> Option<()> {
     let text = |field: &str| operation[field].as_str();
     let value = operation.get("value");

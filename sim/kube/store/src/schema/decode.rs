@@ -34,7 +34,7 @@ pub(crate) enum GoDecoder {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decoded {
     pub(crate) object: Value,
-    /// Complaints about unknown fields. [`decode`] keeps the order of the document.
+    /// Complaints about unknown fields. Those of [`decode`] are in the order of the document.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn decode_metadata(metadata: &Value, words: GoDecoder) -> Result<Deco
 struct Decoder<'a> {
     types: &'static Types,
     words: GoDecoder,
-    /// True if the document was decoded before. Its times then have the form in which Go writes
-    /// them. They stay unchanged, because Go cannot parse all of them, for example a time in the
+    /// True if the document was decoded before. Its times then stay unchanged: they already have
+    /// the form in which Go writes them, and Go cannot parse all of them, for example a time in the
     /// year 10000.
     again: bool,
     unknown: Vec<String>,
@@ -122,6 +122,9 @@ enum Step<'a> {
 impl<'a> Decoder<'a> {
     /// Decodes a structure; the result is always a map. `parent` is the name of the enclosing
     /// structure.
+    ///
+    /// # Errors
+    /// Go's error text for the first value of the wrong type.
     fn structure(&mut self, of: &Struct, value: &'a Value, parent: &str) -> Result<Value, String> {
         let given = match value {
             Value::Object(given) => Some(given),
@@ -158,6 +161,9 @@ impl<'a> Decoder<'a> {
     /// Decodes a value. Returns `None` for null and for an empty value, such as an empty text or
     /// list, which Go omits or writes as [`Self::zero`]. A pointer keeps its empty value. Null for
     /// a structure gives its zero value.
+    ///
+    /// # Errors
+    /// Go's error text for a value of the wrong type or format.
     fn value(
         &mut self,
         of: &Type,

@@ -58,6 +58,7 @@ pub(super) fn amount(value: &Value) -> Result<String, String> {
 }
 
 /// Returns a quantity as Go writes it, rounded away from zero to a multiple of `unit` billionths.
+/// Fails with Go's error text for an invalid quantity.
 fn write_in(value: &Value, unit: i128) -> Result<String, String> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),

@@ -23,7 +23,8 @@ pub struct Status {
     pub message: String,
     /// Object and causes of the failure, if the real server names any.
     pub details: Option<Box<Details>>,
-    /// Token with which the client can continue an expired list inconsistently, if it can.
+    /// Token with which the client can continue an expired list, whose pages then show different
+    /// states; `None` if the failure is not that of such a list.
     pub continue_token: Option<String>,
     /// Warnings for the client, which the answer has as headers.
     pub warnings: Vec<String>,

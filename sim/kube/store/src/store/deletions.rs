@@ -32,6 +32,7 @@ impl Deletions {
     }
 
     /// Records `n_times` deletions of objects at `key`, if deletions of the resource are counted.
+    /// Stops counting for the resource, and drops its numbers, above [`MAX_NAMES`] names.
     pub(crate) fn add(&mut self, key: &Key, n_times: u32) {
         let none = || Names::Counted(BTreeMap::new());
         let names = self.0.entry(key.resource.clone()).or_insert_with(none);

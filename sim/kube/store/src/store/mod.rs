@@ -176,9 +176,9 @@ impl Store {
     }
 
     /// Registers the resource that `definition` describes. Unregisters the resource if `op` is the
-    /// deletion of the definition, or if the definition is not established. Otherwise, if `before`,
-    /// the definition before the change, describes the same resource, the registration stays and
-    /// watches continue. Never changes a built-in resource.
+    /// deletion of the definition, or if the definition is not established or has no stored
+    /// version. Otherwise, if `before`, the definition before the change, describes the same
+    /// resource, the registration stays and watches continue. Never changes a built-in resource.
     pub(crate) fn register(&mut self, definition: &Value, op: Op, before: Option<&Value>) {
         let id = customresourcedefinitions::defined(definition);
         let is_same = before.is_some_and(|it| customresourcedefinitions::is_same(it, definition));

@@ -15,7 +15,10 @@ impl Vim {
     /// of `RetrieveProperties`. Returns `None` if the specs select no object.
     ///
     /// # Errors
-    /// The fault for an invalid spec or `maxObjects`, or for a start object that does not exist.
+    /// `InvalidArgument` for a missing or invalid spec or `maxObjects`, `InvalidProperty` for an
+    /// unknown property or a traversal of one that is not a reference, `ManagedObjectNotFound` for
+    /// a start object that does not exist (unless the spec requests a report of it),
+    /// `NotAuthenticated` if the session has ended.
     pub(in crate::vcenter::vim) fn retrieve(
         &self,
         world: &Locked<'_>,
@@ -83,10 +86,12 @@ impl Vim {
         })
     }
 
-    /// Answers `Fetch`: reads one property of one object. pyVmomi calls it for every attribute.
+    /// Answers `Fetch`: reads one property of one object. pyVmomi calls `Fetch` for every
+    /// attribute.
     ///
     /// # Errors
-    /// `ManagedObjectNotFound` for an unknown object, `InvalidProperty` for an unknown path, or the
+    /// `InvalidArgument` without a path, `ManagedObjectNotFound` for an unknown object,
+    /// `InvalidProperty` for an unknown path, `NotAuthenticated` if the session has ended, or the
     /// fault of a rule.
     pub(in crate::vcenter::vim) fn fetch(
         &self,
@@ -114,8 +119,10 @@ impl Vim {
     }
 }
 
-/// Returns the next page of a retrieval; `None` if no object is left. The retrieval selected its
-/// objects for the first page; this function reads their properties now.
+/// Returns the next page of a retrieval, a plain list unless `paged`; `None` if no object is left.
+/// The retrieval selected its objects for the first page; this function reads their properties now.
+/// If objects remain, stores them in `owned` under a new token, in place of any other open
+/// retrieval.
 fn page(
     owned: &mut SessionObjects,
     reader: &Reader<'_>,

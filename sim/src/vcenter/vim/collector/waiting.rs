@@ -142,8 +142,14 @@ impl Vim {
         Ok(answer)
     }
 
-    /// Begins a wait for changes since the version that the client sends. The wait is over at once
-    /// if a change exists already, or if its time limit is zero.
+    /// Begins a wait for changes since the version that the client sends. Ends earlier waits on the
+    /// same collector. The wait is over at once if a change exists already, or if its time limit is
+    /// zero.
+    ///
+    /// # Errors
+    /// `InvalidCollectorVersion` for an unknown version, or if a rule resets all versions,
+    /// `InvalidArgument` for an invalid option, `ManagedObjectNotFound` for an unknown collector,
+    /// `NotAuthenticated` if the session has ended, or the fault of a selection.
     pub(in crate::vcenter::vim) fn begin_wait(
         &self,
         world: &Locked<'_>,
@@ -266,8 +272,8 @@ fn limits(operation: Op, options: Option<&Node>) -> Result<(Duration, Option<usi
     Ok((limit, max))
 }
 
-/// Splits the references in the arguments `name` into objects that exist and references that are
-/// unresolved.
+/// Splits the references in the arguments `name` into objects that the caller sees and unresolved
+/// references: objects that do not exist or that the caller may not see.
 fn resolve(
     reader: &Reader<'_>,
     arguments: &Node,

@@ -1,4 +1,5 @@
-//! Data of vim25: arguments of requests, values and faults in answers, and the managed object types.
+//! Data of vim25: arguments of requests, values and faults in answers, and the managed object
+//! types.
 
 mod fault;
 mod node;

@@ -52,7 +52,7 @@ pub(crate) struct Prop {
 enum Shape {
     /// A value without fields, from its getter.
     Leaf(Getter),
-    /// A value whose fields no table lists. A deeper path is looked up in the value itself.
+    /// A value whose fields no table lists. [`read`] follows a deeper path into the value itself.
     Data(Getter),
     /// A data object: its type, a condition without which it is unset, and a table of its fields.
     Node(&'static str, fn(Subject<'_>) -> bool, &'static [Prop]),
@@ -144,8 +144,8 @@ fn parts(path: &str) -> Vec<&str> {
     parts
 }
 
-/// Splits a part into name and key: `device[4000]` → `device`, `4000`. `None` if the key is empty
-/// or its bracket is not closed.
+/// Splits a part into name and key: `device[4000]` → `device`, `4000`. The key is `None` if the
+/// part has no bracket. Returns `None` if the key is empty or its bracket is not closed.
 fn keyed(part: &str) -> Option<(&str, Option<&str>)> {
     match part.split_once('[') {
         None => Some((part, None)),
@@ -248,7 +248,7 @@ fn build(
 }
 
 /// Follows a path into a value: takes the list element with `key`, if any, and then the fields in
-/// `rest`.
+/// `rest`. Returns `None` if the element or a field does not exist.
 fn descend(value: Value, key: Option<&str>, rest: &[&str]) -> Option<Value> {
     let value = match (key, value) {
         (None, value) => value,

@@ -14,7 +14,7 @@ use crate::vcenter::vim::properties::Reader;
 use crate::vcenter::vim::session::objects::SessionObjects;
 
 impl Vim {
-    /// Checks that the caller may call the operation.
+    /// Checks that the caller may call the operation; `None` is an unsupported operation.
     ///
     /// # Errors
     /// `NotAuthenticated` for an anonymous caller, except for the few operations that need no

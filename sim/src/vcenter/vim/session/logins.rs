@@ -61,7 +61,8 @@ impl Vim {
     }
 
     /// Logs the caller's session in as the user who acquired the ticket. A ticket works once, and
-    /// only while the session that acquired it is logged in. Fails with `InvalidLogin` otherwise.
+    /// only while the session that acquired it is logged in. Fails with `InvalidLogin` for any
+    /// other ticket, and with `InvalidArgument` without a ticket.
     pub(in crate::vcenter::vim) fn clone_session(
         &self,
         world: &mut Locked<'_>,

@@ -14,7 +14,9 @@ pub(crate) struct Attributes {
     pub(crate) object: Option<Object>,
 }
 
-/// The object or collection that a path is about.
+/// The object or collection that a path is about. `name` is empty for a creation, and for a
+/// collection unless its field selector names one object. `namespace` is empty if the path has
+/// none, `subresource` for the whole object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Object {
     pub(crate) group: String,

@@ -27,7 +27,7 @@ pub struct Access {
     rbac: Arc<AtomicBool>,
 }
 
-/// A decision and its reason, which may be empty.
+/// Decision of the authorizer about a request, and the reason for it, which may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) is_allowed: bool,
@@ -37,7 +37,8 @@ pub(crate) struct Verdict {
 impl Access {
     /// Makes roles and bindings decide about all later requests, except those of members of
     /// `system:masters`. Requests without credentials then come from the user `system:anonymous`,
-    /// except those of labelled clients in this process, which may still do everything.
+    /// except those of a [`Client`](crate::Client) with `is_trusted`, which may still do
+    /// everything.
     pub fn require_rbac(&self) {
         self.rbac.store(true, Ordering::Relaxed);
     }
@@ -53,7 +54,8 @@ impl Access {
     }
 
     /// Decides whether `who` may make the request `what`. A member of `system:masters` always may.
-    /// Without RBAC, so may every user with a name other than `system:anonymous`.
+    /// Without RBAC, so may every user with a name other than `system:anonymous`. With RBAC, roles
+    /// and bindings decide about all other users.
     pub(crate) fn decide(&self, who: &Identity, what: &Attributes, store: &Store) -> Verdict {
         let is_known = !who.user.is_empty() && who.user != "system:anonymous";
         if who.groups.iter().any(|group| group == MASTERS) || (!self.is_rbac() && is_known) {
@@ -65,7 +67,8 @@ impl Access {
         rbac::decide(who, what, store)
     }
 
-    /// The rules that hold for `who` in a namespace, as the status of a `SelfSubjectRulesReview`.
+    /// The rules that hold for `who` in `namespace`, as the status of a `SelfSubjectRulesReview`.
+    /// Without RBAC, they include rules that allow all requests.
     pub(crate) fn rules(&self, who: &Identity, namespace: &str, store: &Store) -> Value {
         // The roles of `system:masters` already contain the rules that allow all requests.
         let is_master = who.groups.iter().any(|group| group == MASTERS);

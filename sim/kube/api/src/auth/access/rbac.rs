@@ -14,8 +14,8 @@ use crate::auth::tokens::Identity;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Returns the objects of `resource`, such as `rolebindings`, in a namespace, by name. The
-/// namespace of cluster-wide objects is empty.
+/// Returns the objects of `resource`, such as `rolebindings`, in `namespace`, with their names as
+/// keys. For cluster-wide objects, `namespace` is empty.
 fn all<'a>(
     store: &'a Store,
     resource: &'static str,
@@ -51,8 +51,9 @@ fn has(object: &Value, field: &str, wanted: &str) -> bool {
     list(object, field).iter().any(|it| it == wanted)
 }
 
-/// Decides whether `who` may make the request `what`. A refusal names the missing roles to which
-/// the bindings of `who` refer.
+/// Decides whether `who` may make the request `what`. The reason of a permission names the binding
+/// that grants it. The reason of a refusal names the missing roles to which the bindings of `who`
+/// refer, and is empty if no role is missing.
 pub(super) fn decide(who: &Identity, what: &Attributes, store: &Store) -> Verdict {
     let namespace =
         what.object.as_ref().map(|object| object.namespace.as_str()).unwrap_or_default();
@@ -128,8 +129,9 @@ enum Grant<'a> {
     Missing(String),
 }
 
-/// Calls `visit` with each grant of `who` that holds in a namespace, first with those of
-/// ClusterRoleBindings, until `visit` returns false.
+/// Calls `visit` with each grant of `who` that holds in `namespace`, first with those of
+/// ClusterRoleBindings, until `visit` returns false. If `namespace` is empty, only
+/// ClusterRoleBindings count.
 fn each_grant<'a>(
     who: &Identity,
     namespace: &str,

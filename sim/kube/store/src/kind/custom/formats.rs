@@ -144,7 +144,8 @@ fn is_date(text: &str) -> bool {
 }
 
 /// True for a Go duration, or for a text that contains a number with a unit of Scala's durations,
-/// such as `3 hours`. False if such a number does not fit an `i64`.
+/// such as `3 hours`. False if the text is not a Go duration and has, before a word, a number that
+/// does not fit an `i64`.
 fn is_duration(text: &str) -> bool {
     if matches("duration", text) {
         return true;

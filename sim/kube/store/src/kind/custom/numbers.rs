@@ -145,7 +145,8 @@ fn is_nearly_whole(float: f64) -> bool {
 
 /// Checks a number against a bound of the schema. Compares an integer with the truncated bound. If
 /// the number is not an integer, or the bound does not fit the schema's type or an `i64`, compares
-/// floats.
+/// floats. `way` is the word for allowed numbers in messages, `greater` or `less`. `is_beyond` gets
+/// -1, 0 or 1 for a number below, at or above the bound, and is true if the number is not allowed.
 fn check_bound(
     schema: &Structural,
     value: &Value,

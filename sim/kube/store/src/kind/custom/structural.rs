@@ -130,8 +130,8 @@ impl Structural {
     }
 
     /// Removes unknown fields from a whole object, and appends their paths to `paths`. Converts the
-    /// numbers in known fields to Go's number types. Leaves apiVersion, kind and metadata as they
-    /// are.
+    /// numbers in the remaining fields to Go's number types. Leaves apiVersion, kind and metadata
+    /// as they are.
     pub(super) fn prune_root(&self, object: &mut Value, paths: &mut Vec<String>) {
         self.prune(object, "", true, paths);
     }

@@ -181,8 +181,9 @@ impl Merger<'_> {
         Ok(ours)
     }
 
-    /// Merges and orders the lists for which the patch sets an order, and removes these lists and
-    /// the orders from the patch.
+    /// Merges and orders those lists of `ours` for which `patch` sets an order. Removes these lists
+    /// and the orders from `patch`. Fails if an order is not a list or names no field, or if a list
+    /// does not merge or has another order.
     fn merge_ordered(
         &self,
         ours: &mut Object,
@@ -307,6 +308,10 @@ fn retain_keys(ours: &mut Object, patch: &mut Object) -> Result<(), Problem> {
 /// Applies the elements of the patch's list that contain `$patch`. Returns the old and the new list
 /// that remain to be merged. After `replace`, the old list consists of the patch's other elements,
 /// and the new list is empty.
+///
+/// # Errors
+/// If an element is not a map, if `$patch` is neither `delete` nor `replace`, or if an element to
+/// delete has no field `key`.
 fn special_elements(
     mut old: Vec<Value>,
     new: Vec<Value>,

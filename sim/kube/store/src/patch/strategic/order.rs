@@ -14,7 +14,10 @@ fn index(list: &[Value], element: &Value, key: &str) -> Option<usize> {
 }
 
 /// Checks that the elements of the patch's list have the order that the patch sets by
-/// `$setElementOrder`.
+/// `$setElementOrder`. Ignores an empty `order`, and elements that contain `$patch`.
+///
+/// # Errors
+/// The real server's text if an element is missing from `order` or has another place there.
 pub(super) fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), Problem> {
     if order.is_empty() || patch.is_empty() {
         return Ok(());

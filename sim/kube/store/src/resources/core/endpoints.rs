@@ -150,8 +150,8 @@ pub(in crate::resources) fn validate_app_protocol(
     }
 }
 
-/// Checks the name of a port of a service or a slice: an empty text or a label, which no earlier
-/// port has.
+/// Checks the name of the port `ports[at]` of a service or a slice. The name must be empty or a
+/// label, and no earlier port may have the same name.
 pub(in crate::resources) fn validate_port_name(
     ports: &[Value],
     at: usize,

@@ -86,7 +86,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Labels a namespace with its name.
+/// Labels a namespace with its name; does nothing before the store has generated the name.
 fn label(namespace: &mut Value) {
     let name = meta::text(namespace, "name").to_owned();
     if name.is_empty() {

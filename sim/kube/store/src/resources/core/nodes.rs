@@ -46,6 +46,7 @@ pub(super) fn definition() -> ResourceDef {
 }
 
 /// Derives `podCIDR` from `podCIDRs` or the reverse, and a missing `allocatable` from `capacity`.
+/// If `podCIDR` differs from the first of `podCIDRs`, it replaces all of them.
 fn default(node: &mut Value) {
     let spec = fields::map_mut(node, "spec");
     let first = spec.get("podCIDRs").and_then(|all| all.get(0)).cloned();
@@ -83,8 +84,8 @@ fn validate(node: &Value, errors: &mut FieldErrors) {
 }
 
 /// Checks the ranges of pod addresses: each must be valid, and a Node may have at most one per IP
-/// family. If the Node has several, reports the first text that is not a range at all a second
-/// time, as the real server does.
+/// family. If a Node has several ranges, the first text that is not a range at all gets a second
+/// error, as in the real server.
 fn validate_ranges(ranges: &[Value], errors: &mut FieldErrors) {
     const FIELD: &str = "spec.podCIDRs";
     let texts: Vec<&str> = ranges.iter().map(|it| it.as_str().unwrap_or_default()).collect();

@@ -79,7 +79,7 @@ fn validate(secret: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks a login to an image registry, which is a JSON object.
+/// Checks the login to an image registry in the data under `key`: a JSON object or null.
 fn validate_login(secret: &Value, key: &str, errors: &mut FieldErrors) {
     let field = format!("data[{key}]");
     if secret["data"].get(key).is_none() {

@@ -1,8 +1,8 @@
 //! Checks that the defaults of a schema conform to the schema.
 //!
 //! Follows `apiextensions-apiserver: pkg/apiserver/schema/defaulting/validation.go`. Of defaults in
-//! the metadata of embedded objects, checks only the values, but not unknown fields and the rules
-//! for metadata.
+//! the metadata of embedded objects, checks only the values, not unknown fields or the rules for
+//! metadata.
 
 use serde_json::Value;
 

@@ -184,7 +184,7 @@ fn says_more_than_names(metadata: &Value) -> bool {
 
 /// Returns two flags. The first is true if `anyOf` is the list of the types integer and string that
 /// `x-kubernetes-int-or-string` permits; the second is the same for the `anyOf` in the first
-/// `allOf`. No other alternative may name types.
+/// `allOf`. No other schema inside `allOf`, `anyOf`, `oneOf` or `not` may name types.
 fn int_or_string(schema: &Value) -> (bool, bool) {
     let pattern = json!([{"type": "integer"}, {"type": "string"}]);
     (schema["anyOf"] == pattern, schema["allOf"][0]["anyOf"] == pattern)
@@ -214,9 +214,9 @@ fn restrictions(
     }
 }
 
-/// Checks that an alternative only restricts values. It must not define types, titles,
-/// descriptions, defaults, `nullable`, `additionalProperties` or extensions, and must not mention
-/// `metadata`.
+/// Checks that a schema inside `allOf`, `anyOf`, `oneOf` or `not` only restricts values. The schema
+/// must not define types, titles, descriptions, defaults, `nullable`, `additionalProperties` or
+/// extensions, and must not mention `metadata`.
 fn restriction(schema: &Value, skip_any: bool, path: &str, errors: &mut FieldErrors) {
     const EMPTY: [&str; 3] = ["type", "title", "description"];
     const FALSE: [&str; 4] = ["nullable", PRESERVE, EMBEDDED, INT_OR_STRING];
@@ -256,8 +256,9 @@ fn restriction(schema: &Value, skip_any: bool, path: &str, errors: &mut FieldErr
     }
 }
 
-/// Checks that alternatives restrict only defined fields. `schema` contains the alternatives and
-/// has the path `at`; `defined` contains the definitions and has the path `path`.
+/// Checks that the schemas inside `allOf`, `anyOf`, `oneOf` and `not` of `schema` restrict only
+/// fields that `defined` defines. `at` is the path of `schema`, `path` that of `defined`. If
+/// `defined` is `None`, each of these schemas is an error.
 fn restrictions_have_fields(
     schema: &Value,
     defined: Option<&Value>,

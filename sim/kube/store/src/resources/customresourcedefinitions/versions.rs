@@ -214,8 +214,8 @@ fn validate_schema(schema: &Value, has_status: bool, path: &str, errors: &mut Fi
     }
 }
 
-/// Checks the root of a schema, in which certain fields are not allowed if the version has a status
-/// subresource.
+/// Checks the root of the schema of a version with a status subresource. Its type must be `object`,
+/// and it must have none of the fields in `REFUSED`. The message lists the fields in `ALLOWED`.
 fn with_status(schema: &Value, path: &str, errors: &mut FieldErrors) {
     const ALLOWED: [&str; 22] = [
         "Description",

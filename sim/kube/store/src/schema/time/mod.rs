@@ -135,7 +135,8 @@ impl Reader<'_> {
         Ok(u32::try_from(found * 10_i64.pow(power)).unwrap_or_default())
     }
 
-    /// Reads the time zone, `Z` or an offset, in seconds east of Greenwich.
+    /// Reads the time zone, `Z` or an offset, in seconds east of Greenwich. Fails with Go's error
+    /// text for any other text, and for more than 24 hours or 60 minutes.
     fn zone(&mut self) -> Result<i64, String> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
@@ -172,7 +173,8 @@ impl Reader<'_> {
     }
 }
 
-/// Parses at least one digit and nothing else.
+/// Parses at least one digit and nothing else; `None` for any other text, and for a number that
+/// does not fit an `i64`.
 fn number(text: &str) -> Option<i64> {
     if text.bytes().all(|c| c.is_ascii_digit()) { text.parse().ok() } else { None }
 }

@@ -21,13 +21,14 @@ const TOO_OLD_TO_LIST: &str = "The resourceVersion for the provided list is too 
 /// The parameters of a list request that select a page and a resourceVersion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paging {
-    /// Maximum number of objects; 0 for all.
+    /// Maximum number of objects; 0 for all. Does not apply to the first page of a list with
+    /// `resource_version` 0, which then has all objects.
     pub limit: usize,
     /// Token of the previous page; empty for the first page.
     pub continue_token: String,
     /// `resourceVersion` of the request; empty for the newest state.
     pub resource_version: String,
-    /// `resourceVersionMatch` of the request.
+    /// `resourceVersionMatch` of the request: `Exact`, `NotOlderThan`, or empty if absent.
     pub version_match: String,
 }
 
@@ -122,7 +123,8 @@ impl Store {
 
     /// Returns the key at which the list starts (`None` for the first), the revision if the request
     /// demands an exact one, and true if the request has a continue token. Fails with 400 for an
-    /// invalid token or revision, with 504 for a revision in the future.
+    /// invalid token or revision, or for a token together with a revision other than 0, and with
+    /// 504 for a revision in the future.
     fn position(&self, paging: &Paging) -> Result<(Option<String>, Option<u64>, bool), Status> {
         if !paging.continue_token.is_empty() {
             let token = decode(&paging.continue_token)
@@ -303,7 +305,7 @@ fn decode(token: &str) -> Result<Token, String> {
 }
 
 /// Decodes a token as Go's JSON decoder does: names are case-insensitive, and missing fields are
-/// empty.
+/// empty. Fails with Go's error text for a value of the wrong type.
 fn read(document: &Value) -> Result<Token, String> {
     let mut token = Token::default();
     let fields = match document {

@@ -197,7 +197,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Checks that the next byte is a digit, and does not consume it.
+    /// Checks that the next byte is a digit, and does not consume it. The error names `place`.
     fn digit(&self, place: &str) -> Result<(), String> {
         let byte = self.peek().ok_or(END)?;
         if byte.is_ascii_digit() { Ok(()) } else { Err(invalid(byte, place)) }

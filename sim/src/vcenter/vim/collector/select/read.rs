@@ -7,7 +7,8 @@ use crate::vcenter::vim::data::{Node, VimFault, types};
 use crate::vcenter::vim::properties;
 
 impl FilterSpec {
-    /// Parses a spec and checks its types, names and paths.
+    /// Parses a spec. Fails with `InvalidArgument` for a missing element, an unknown type, or a
+    /// `selectSet` that names an unknown traversal, and with `InvalidProperty` for an unknown path.
     pub(crate) fn read(node: &Node) -> Result<Self, VimFault> {
         let mut reading = Reading::default();
         let props = node.all("propSet").map(prop_spec).collect::<Result<Vec<_>, _>>()?;

@@ -17,7 +17,7 @@ pub(crate) struct Filter {
     pub(crate) reference: Reference,
     pub(super) spec: FilterSpec,
     /// True if all start objects are views, and the spec traverses only their property `view`. The
-    /// members of the filter are then those of the views, of the types that the spec reports.
+    /// members of the filter are then the members of the views whose types the spec reports.
     pub(super) follows_view: bool,
 }
 
@@ -27,8 +27,8 @@ pub(super) type Followed = (FilterChange, Vec<(Obj, Vec<String>)>);
 
 impl Filter {
     /// Computes the changes without the journal: selects the members anew and compares them with
-    /// those that the client has (`known`). Reports every current member as entered, also those
-    /// that the client has.
+    /// those that the client has (`known`; `None` before the filter's first acknowledged reply).
+    /// Reports every current member as entered, also those that the client has.
     pub(super) fn changes_by_selection(
         &self,
         reader: &Reader<'_>,

@@ -47,8 +47,7 @@ pub(crate) struct Collector {
     acked_version: Option<String>,
     /// The newest reply, if the client has not acknowledged it yet.
     unacknowledged: Option<Offer>,
-    /// Number of waits that have begun. Each wait compares it with its own number to see if a newer
-    /// wait has replaced it.
+    /// Number of waits that have begun. A newer wait has replaced each wait with a lower number.
     pub(crate) wait: u64,
     /// Number of the last canceled wait; earlier waits are canceled too.
     pub(crate) last_canceled: u64,
@@ -143,6 +142,7 @@ impl Collector {
     }
 
     /// Makes all versions of earlier replies invalid, as a restart of the real service does.
+    /// Forgets the acknowledged state and the owed properties, so the client must start over.
     pub(crate) fn reset(&mut self) {
         self.owed.clear();
         self.acked_version = None;
@@ -150,7 +150,9 @@ impl Collector {
         self.acknowledged = Position::default();
     }
 
-    /// Returns the next reply, an `UpdateSet`; `None` if no change is to be reported.
+    /// Returns the next reply, an `UpdateSet` with at most `max_updates` object updates (100 for
+    /// `None`); `None` if no change is to be reported. Stores the reply until the client
+    /// acknowledges it. Fails if a filter cannot select its members anew.
     pub(crate) fn reply(
         &mut self,
         reader: &Reader<'_>,

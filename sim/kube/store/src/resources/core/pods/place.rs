@@ -10,6 +10,7 @@ use crate::{GroupResource, Key, Status};
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
 /// Copies to a new pod the topology labels of the Node in its `spec.nodeName`, if this Node exists.
+/// Changes nothing on an update, and never fails.
 ///
 /// Follows `kubernetes: plugin/pkg/admission/podtopologylabels`.
 pub(super) fn copy_topology(

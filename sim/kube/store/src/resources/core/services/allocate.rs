@@ -171,8 +171,9 @@ impl Pool<'_> {
         Ipv4Addr::from(ip).to_string()
     }
 
-    /// Assigns node ports and a port for health checks to a service that needs them. Fails if the
-    /// service requests a port that is not available.
+    /// Assigns node ports and a port for health checks to a service that needs them. A load
+    /// balancer with `allocateLoadBalancerNodePorts: false` gets only the node ports that it
+    /// requests. Fails if the service requests a port that is not available.
     fn ports(&mut self, old: &Value, spec: &mut Spec) -> Result<(), Refusal> {
         let new = view(spec);
         let mut mine = node_ports(old);

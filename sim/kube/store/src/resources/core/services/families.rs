@@ -49,8 +49,8 @@ pub(super) fn keep_assigned_values(old: &Value, spec: &mut Spec) {
 }
 
 /// Derives `clusterIPs` from `clusterIP` if the client wrote only `clusterIP`, or changed only
-/// `clusterIP`. Restores `clusterIPs` if an update leaves it out and does not change `clusterIP`.
-/// Never changes `clusterIP`.
+/// `clusterIP`; removes `clusterIPs` if the client only emptied `clusterIP`. Restores `clusterIPs`
+/// if an update leaves it out and does not change `clusterIP`. Never changes `clusterIP`.
 pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
     let one = spec.get("clusterIP").cloned().unwrap_or_default();
     let Some(old) = old else {
@@ -77,7 +77,11 @@ pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
 const POLICY: &str = "spec.ipFamilyPolicy";
 
 /// Fills in and checks `ipFamilyPolicy` and `ipFamilies`; follows `initIPFamilyFields` for a
-/// cluster that has only IPv4.
+/// cluster that has only IPv4. Does nothing for a service without an address, nor for one that an
+/// update leaves as it was with policy `PreferDualStack`.
+///
+/// # Errors
+/// The errors in these two fields, and in the addresses of the service.
 pub(super) fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<(), FieldErrors> {
     let new = view(spec);
     if !needs_address(&new) || prefers_both_as_before(old, &new) {

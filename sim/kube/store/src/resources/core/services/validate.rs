@@ -200,9 +200,9 @@ fn validate_families(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks `clusterIPs`: each must be an address or be one of `known`, the addresses of the existing
-/// service. Instead, the only one may be `None`. At most two are allowed. Returns true if each is
-/// valid, regardless of their number.
+/// Checks `clusterIPs`: at most two entries, each an address or one of `known`, the addresses of
+/// the existing service; or the single entry `None`. Returns true if each entry is valid,
+/// regardless of the number of entries.
 fn validate_ips(spec: &Value, known: &[Value], errors: &mut FieldErrors) -> bool {
     let (ips, all) = (fields::list(spec, "/clusterIPs"), &spec["clusterIPs"]);
     let mut is_right = true;
