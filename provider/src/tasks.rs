@@ -82,8 +82,8 @@ impl Tasks {
     }
 }
 
-/// Suspends tasks for a while, as SIGSTOP suspends a process: the events that the tasks wait for
-/// happen, but the tasks notice them only after [`Suspension::resume`].
+/// Suspends tasks until [`Suspension::resume`], as SIGSTOP suspends a process: the events that the
+/// tasks wait for happen, but the tasks notice them only after the suspension.
 #[cfg(feature = "mutants")]
 #[derive(Clone, Debug, Default)]
 pub struct Suspension(std::sync::Arc<std::sync::Mutex<SuspensionState>>);
@@ -107,7 +107,8 @@ impl Suspension {
         self.lock().is_suspended = true;
     }
 
-    /// Ends the suspension, and wakes the tasks that were woken during it, in the same order.
+    /// Ends the suspension. Wakes the tasks that events would have woken meanwhile, in the same
+    /// order.
     pub fn resume(&self) {
         let waiting = {
             let mut state = self.lock();

@@ -14,7 +14,8 @@ pub struct Trouble {
     pub text: String,
 }
 
-/// Reason for which a backend cannot manage a node. The order is that of the reports.
+/// Reason for which a backend cannot manage a node. Reports list troubles in the order of these
+/// variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleKind {
     /// The node's machine was in a vCenter that the configuration does not name.

@@ -16,7 +16,8 @@ pub enum Lookup<T> {
         /// variant `v1` of the vCenter backend, the start of its last search.
         proved_at: Instant,
         /// True if the node once had a machine: the provider matched the node to one, or has its
-        /// reference. Always true from the variant `v1` of the Supervisor backend.
+        /// reference and vCenter does not return another machine under it. Always true from the
+        /// variant `v1` of the Supervisor backend.
         matched: bool,
     },
     /// The provider cannot answer. Never a reason to delete a Node, set a taint or remove an
@@ -105,6 +106,7 @@ pub struct Metadata {
     pub order: AddressOrder,
     /// Zone and region; `Ok(None)` if zones are off, or if the Supervisor reports no zone of the
     /// machine. Except in the Supervisor backend with a view, also `Ok(None)` if the lookup did not
-    /// request a zone.
+    /// request a zone. In vCenter mode a requested zone is an error, even with zones off, if
+    /// vCenter cannot read a property that the zone or the instance type depends on.
     pub zone: Result<Option<Zone>, Unknown>,
 }

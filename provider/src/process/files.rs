@@ -34,7 +34,7 @@ impl SystemRoots {
 }
 
 /// Makes the TLS trust settings for a vCenter. The trusted roots are the certificates in the files
-/// of `ca-file`. If `ca-file` is not set, they are the system roots, or none if the vCenter is
+/// of `ca-file`. If `ca-file` is not set, they are those of `system`, or none if the vCenter is
 /// `insecure`.
 pub(super) fn trust(
     vcenter: &VcenterConfig,

@@ -98,7 +98,8 @@ async fn serve(arguments: Arguments, prepared: Preparation) -> anyhow::Result<()
 }
 
 /// Runs the provider until it ends: by itself, after a signal, or after a watched file has changed
-/// to content with which the provider could start. A change and a second signal lead to an error.
+/// from `text` to content with which the provider could start. A failed run, a change and a second
+/// signal lead to an error.
 async fn run_until_stopped(
     config: Config,
     options: Options,

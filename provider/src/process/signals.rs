@@ -1,5 +1,5 @@
-//! Handles SIGTERM, SIGINT and SIGHUP: the first signal stops the provider in order, one that comes
-//! 1 s or more after it stops the provider at once.
+//! Handles SIGTERM, SIGINT and SIGHUP. The first signal stops the provider in order. A signal that
+//! comes 1 s or more after the first one stops the provider at once.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub(super) enum SignalAction {
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// `None` if the process was started with SIGHUP ignored, as `nohup` does; Go programs then
-    /// ignore it too.
+    /// `None` if the parent process, such as `nohup`, made this process ignore SIGHUP. Go programs
+    /// then ignore SIGHUP too.
     hangup: Option<Signal>,
     moment: Moment,
 }
@@ -49,8 +49,8 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal that does not count as the first one again, and returns its
-    /// request.
+    /// Waits for the next signal that does not count as the first one again, and returns the action
+    /// that it asks for.
     ///
     /// Cancel safe.
     pub(super) async fn next(&mut self) -> SignalAction {
@@ -81,8 +81,8 @@ fn is_hangup_ignored() -> bool {
 struct Moment(Option<Instant>);
 
 impl Moment {
-    /// Returns the request of a signal that arrives at `now`; `None` if the signal counts as the
-    /// first one again.
+    /// Returns the action that a signal at `now` asks for; `None` if the signal counts as the first
+    /// one again. Stores `now` for the first signal.
     fn meaning(&mut self, now: Instant) -> Option<SignalAction> {
         match self.0 {
             None => {

@@ -83,7 +83,7 @@ impl TokenSource {
         Self { read, state: Mutex::default(), active: Active::default() }
     }
 
-    /// Adds a deliberate defect.
+    /// Returns the source with this deliberate defect; `None` for no defect.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_mutant(self, mutant: Option<crate::Mutant>) -> Self {
@@ -115,8 +115,9 @@ impl TokenSource {
         }
     }
 
-    /// Returns another header after the Supervisor refused `used` with 401; `None` if the file
-    /// contains no other valid token, or was read less than a second ago without finding one.
+    /// Returns another header after the Supervisor refused `used` with 401. Returns `None` if the
+    /// file cannot be read or contains no other valid token, or if a read less than 1 s ago found
+    /// none.
     ///
     /// The Supervisor may refuse many requests at once: the call for the first one reads the file,
     /// and the calls for the others return the token from this read.

@@ -122,7 +122,7 @@ impl Default for Telemetry {
 }
 
 impl Telemetry {
-    /// Registers all metrics, in the order in which `/metrics` shows them.
+    /// Registers all metrics. `/metrics` shows them in order of name, whatever the order here.
     fn register(&self, registry: &mut Registry) {
         registry.register(
             "running_managed_controllers",
@@ -309,9 +309,10 @@ impl Telemetry {
         probe.as_ref().map(|probe| probe())
     }
 
-    /// Ok if the view of the Supervisor's machines is current, its last list or watch did not fail,
-    /// and it does not seem to show the wrong Supervisor or namespace; otherwise the reason. `None`
-    /// if this run keeps no such view.
+    /// Ok if three conditions hold: the state of the view of the Supervisor's machines is `fresh`,
+    /// `poll` or `get`, the last list or watch did not fail, and nothing suggests that the provider
+    /// reads the wrong Supervisor or namespace. Otherwise the reason. `None` if this run keeps no
+    /// such view.
     pub fn supervisor_check(&self) -> Option<Result<(), String>> {
         self.supervisor_reading().map(|reading| reading.outcome())
     }

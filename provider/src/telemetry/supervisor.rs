@@ -40,7 +40,7 @@ pub(crate) enum ListReason {
     Periodic,
     /// The version of the watch was too old.
     Expired,
-    /// The watch was silent for too long, or has kept failing.
+    /// The last list or event was more than three minutes old, or the watch had failed for 30 s.
     Silent,
     /// A retry after a failed list or watch.
     Failed,

@@ -213,8 +213,8 @@ impl Cluster {
         Some(state.lease.as_ref()?["spec"]["holderIdentity"].as_str()?.to_owned())
     }
 
-    /// Makes the replica `holder` the holder of the Lease, as if the present holder had been
-    /// suspended for a while.
+    /// Makes the replica `holder` the holder of the Lease, as if the present holder had not renewed
+    /// the Lease in time.
     pub(crate) fn usurp_lease(&self, holder: &str) {
         let state = &mut *self.state.lock().unwrap();
         state.version += 1;

@@ -1,5 +1,4 @@
-//! Tests of vCenter sessions that the provider does not use for a while, and of vCenters without
-//! machines.
+//! Tests of vCenter sessions that the provider leaves unused, and of vCenters without machines.
 
 use std::time::Duration;
 

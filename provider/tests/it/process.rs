@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{cluster::Cluster, scenarios, supervisor::Supervisor, vcenter::Vcenter};
 
-/// A running provider process; it is killed when this value is dropped.
+/// A running provider process. A drop of this value kills the process.
 pub(crate) struct Process {
     pub(crate) child: Child,
     lines: Receiver<String>,
@@ -393,7 +393,7 @@ impl Lab {
     }
 
     /// Starts a process, waits until it has initialized the node, runs a script with the process id
-    /// in place of `ID`, and returns the exit code of the process.
+    /// in place of `ID`, and returns the exit code of the process; `None` if a signal ended it.
     async fn ended_by(&self, script: &'static str) -> Option<i32> {
         // Tests that run under nohup or in the background of a script ignore signals, and the
         // process would inherit that.
@@ -567,7 +567,7 @@ impl Endpoint {
         Some((status, shown))
     }
 
-    /// Sends requests until `is_wanted` accepts status and certificate, for up to 60 s.
+    /// Sends requests until `is_wanted` accepts status and certificate; panics after 60 s.
     async fn until(&self, path: &str, token: &str, is_wanted: impl Fn(u16, &[u8]) -> bool) {
         let asking = async {
             loop {

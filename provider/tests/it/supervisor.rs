@@ -165,8 +165,8 @@ impl Supervisor {
         self.state.lock().unwrap().machines.remove(name).unwrap();
     }
 
-    /// Sets the version of the store and of all machines back, as a restore from a backup does, and
-    /// ends all watches.
+    /// Sets the version of the store and of all machines back to `version`, as a restore from a
+    /// backup does, and ends all watches.
     pub(crate) fn restore(&self, version: u64) {
         {
             let state = &mut *self.state.lock().unwrap();
@@ -317,9 +317,10 @@ impl Supervisor {
         Response::new(StreamBody::new(frames.boxed()).boxed_unsync())
     }
 
-    /// Waits for the next event after the version `seen`. Returns the event with its version, which
-    /// is `None` for an error, after which the watch ends. Returns `None` if the watch ends without
-    /// an event.
+    /// Waits for the next event after the version `seen`, or for a bookmark after 60 s. Returns the
+    /// event with its version. An error, after which the watch ends, has the version `None`.
+    /// Returns `None` if the watch ends without an event: at `until`, or once its `generation` is
+    /// over.
     async fn next(
         &self,
         seen: u64,

@@ -37,8 +37,8 @@ pub struct Defects {
     /// Every caller that finds no SOAP session logs in separately, instead of waiting for one
     /// login.
     pub no_single_flight: bool,
-    /// Every SOAP call that may use any session drops the current one first, so that it has to log
-    /// in.
+    /// Every SOAP call that may use any session drops the current session first, so that the call
+    /// has to log in.
     pub login_per_call: bool,
     /// Calls wait for an answer without a deadline.
     pub no_deadline: bool,
@@ -118,8 +118,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns the time in the header `Retry-After`; `None` without the header. Reads only seconds,
-    /// because vCenter does not use the date form, which also gives `None`.
+    /// Returns the time in the header `Retry-After`. Returns `None` without the header, or if the
+    /// value is not a number of seconds: vCenter does not use the date form.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?;
         value.trim().parse().ok().map(Duration::from_secs)

@@ -50,21 +50,22 @@ pub enum CallErrorKind {
     /// No complete answer within the deadline.
     #[error("vCenter gave no complete answer within {0:?}")]
     TimedOut(Duration),
-    /// The answer violates the protocol or is too large.
+    /// The answer violates the protocol or has more than 64 MiB, or the client cannot write the
+    /// credential or an id into the request.
     #[error("vCenter gave a malformed answer: {0}")]
     Malformed(String),
     /// The source returned no credential for the login.
     #[error("cannot get user name and password for the login to vCenter")]
     Credential(#[source] CredentialError),
-    /// Not sent: the last login failed or its session ended soon, and it is too early for the next
-    /// login. Holds the time until then.
+    /// Not sent: the last login failed or its session ended within 30 s, and it is too early for
+    /// the next login. Holds the time until the next login.
     #[error(
         "call not sent, because the last login failed or its session ended soon; next login in \
          {0:?}"
     )]
     NotYet(Duration),
     /// Not sent: the server rejected the credential, and another try now could lock the account.
-    /// Holds the time until the next try.
+    /// Holds the time until the client may try the credential again.
     #[error(
         "login not sent, because vCenter rejected this user name and password; correct them, or \
          wait {0:?} for the next attempt with them"
@@ -85,16 +86,17 @@ pub enum CallErrorKind {
 /// Condition under which a caller may repeat a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// May be repeated once, after a new login.
+    /// The caller may repeat the call once, after a new login.
     AfterLogin,
-    /// May be repeated after exactly this time, which the client has computed with growing pauses.
+    /// The caller may repeat the call after exactly this time, which the client has computed with
+    /// growing pauses.
     After(Duration),
-    /// May be repeated with growing pauses, but not before this time, which the server has asked
-    /// for. A proxy may ask for a time of zero.
+    /// The caller may repeat the call with growing pauses, but not before this time, which the
+    /// server has asked for. A proxy may ask for a time of zero.
     AtLeast(Duration),
-    /// May be repeated with growing pauses.
+    /// The caller may repeat the call with growing pauses.
     WithBackoff,
-    /// Need not be repeated, because the same call would fail again.
+    /// The caller need not repeat the call, because it would fail again.
     Never,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A [`Slot`] holds the current login of one API. If it is empty, the first caller takes the gate
 //! (a lock) and logs in. The other callers wait at the gate and then find the new login. A login
-//! that fails, or that ends soon after it began, closes the gate for a growing pause. The
+//! that fails, or that the server ends within 30 s, closes the gate for a growing pause. The
 //! [`Lockout`] holds back a rejected credential, because a few wrong attempts lock the account for
 //! all its users.
 
@@ -21,7 +21,7 @@ pub const LOCKOUT_SPACING: Duration = Duration::from_secs(15);
 /// vCenter locks an account for 300 s after five failures within 180 s.
 pub const LOCKOUT_PAUSE: Duration = Duration::from_secs(300);
 
-/// Lifetime below which the end of a login counts as trouble of the server.
+/// Lifetime below which the end of a login counts as a failure, which leads to a pause.
 const DIED_YOUNG: Duration = Duration::from_secs(30);
 
 /// One SOAP session. Its views, filters and collector versions end with it.
@@ -72,7 +72,8 @@ pub(crate) struct Slot<T> {
 #[derive(Debug)]
 struct Gate {
     backoff: Backoff,
-    /// Earliest time of the next login, after a login that failed or ended soon.
+    /// Earliest time of the next login, after a login that failed or that lasted less than
+    /// [`DIED_YOUNG`].
     not_before: Option<Instant>,
     /// Time of the last successful login, until the next caller needs a new one.
     logged_in_at: Option<Instant>,
@@ -173,7 +174,8 @@ impl<T: Login> Slot<T> {
     }
 }
 
-/// Record of the last rejected credential, so that the client does not send it again too soon.
+/// Record of the last rejected credential, so that the client does not send this credential again
+/// too soon.
 #[derive(Debug, Default)]
 pub(crate) struct Lockout(Mutex<Option<Rejection>>);
 

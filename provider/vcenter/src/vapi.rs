@@ -103,7 +103,8 @@ impl Vcenter {
         self.rest_session().await.map(drop)
     }
 
-    /// Ends the vAPI session, if any. The next call that needs one logs in. Errors are only logged.
+    /// Ends the vAPI session, if any. The next call that needs one logs in. The client only logs
+    /// errors.
     pub async fn end_tagging(&self) {
         if let Some(session) = self.inner.rest.finish().await {
             self.logout_rest(&session).await;
@@ -242,7 +243,7 @@ impl Vcenter {
         }
     }
 
-    /// Makes one call in this session, without another try.
+    /// Makes one call without another try, in `session` if it is set.
     async fn rest_once(
         &self,
         operation: &'static str,

@@ -186,8 +186,8 @@ fn open(
     Ok(element)
 }
 
-/// Adds a finished element to its parent, or makes it the root. Drops the white space between its
-/// children, and frees spare capacity.
+/// Adds a finished element to its parent, or makes it the root; fails for a second root. Drops the
+/// white space between the children of the element, and frees spare capacity.
 fn close(
     mut element: Element,
     stack: &mut [Element],
@@ -206,7 +206,7 @@ fn close(
     Ok(())
 }
 
-/// Adds text to the innermost open element.
+/// Adds text to the innermost open element. Drops text outside of the root element.
 fn push_text(stack: &mut [Element], text: &str) {
     if let Some(element) = stack.last_mut() {
         element.text.push_str(text);
@@ -238,7 +238,7 @@ impl XmlWriter {
         self
     }
 
-    /// Writes an element with children. `attributes` is written after the name without escaping.
+    /// Writes an element with children, and `attributes` unescaped after its name.
     pub fn nest(
         &mut self,
         name: &str,

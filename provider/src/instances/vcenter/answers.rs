@@ -17,9 +17,11 @@ use crate::{
 };
 
 impl Shared {
-    /// Returns why the last read of a node's machine cannot answer a question about metadata, and
-    /// wakes the polling task. Returns `None` if the read is recent enough, if the node has no
-    /// link, and always in watching mode.
+    /// In polling mode, returns why the last read of a node's machine cannot answer a question
+    /// about metadata, and wakes the polling task through `effects`. A question with a zone needs a
+    /// read of at most [`poll::WINDOW`] ago, any other question one of at most twice
+    /// [`poll::IDLE`]. Returns `None` if the read is recent enough, if the node has no link, and
+    /// always in watching mode.
     fn unread(
         &self,
         state: &mut State,

@@ -44,8 +44,8 @@ pub(super) fn addresses(
 }
 
 /// Returns `zone`, or an error if vCenter could not read a property that the placement or the
-/// instance type depends on. An incomplete placement would miss tags. The instance type counts too,
-/// because the provider writes its label together with the zone labels and never changes either.
+/// instance type depends on. An incomplete placement would miss tags. The provider writes the
+/// labels of zone and instance type together and never changes them, so both must be complete.
 pub(super) fn zone_if_whole<T>(machine: &Machine, zone: Result<T, Unknown>) -> Result<T, Unknown> {
     readable(machine, PLACEMENT_PATHS).and_then(|()| readable(machine, SIZE_PATHS))?;
     zone
@@ -62,9 +62,9 @@ pub(super) fn instance_type(machine: &Machine) -> Option<String> {
 
 impl Shared {
     /// Builds the metadata of a node; `None` if the node has no link, or if the collector does not
-    /// show its machine under the UUID of the link. If tags must be read first, the zone is
-    /// `Pending`, and `wake_zones` gets the index of the vCenter whose zone reader the caller must
-    /// wake.
+    /// show the linked machine under the UUID of the link. The zone is `Ok(None)` if `wanted`
+    /// requests none. If the zone reader must read tags first, the zone is `Pending`, and
+    /// `wake_zones` gets the index of the vCenter whose zone reader the caller must wake.
     pub(super) fn describe(
         &self,
         state: &mut State,

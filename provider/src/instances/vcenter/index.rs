@@ -1,8 +1,9 @@
-//! Lists with one value per vCenter, in the order of the vCenters, and the position in them.
+//! Lists with one value per vCenter, in the order of the vCenters, and positions in such lists.
 
 use std::ops::{Index, IndexMut};
 
-/// Position of a vCenter in the backend's list of vCenters. Only such a list returns one.
+/// Position of a vCenter in the backend's list of vCenters. Outside of tests, only the methods of
+/// [`PerVcenter`] return positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VcenterIndex(usize);
 
@@ -33,7 +34,7 @@ impl<T> PerVcenter<T> {
         self.0.iter()
     }
 
-    /// Returns the first position whose value satisfies the predicate.
+    /// Returns the first position whose value satisfies the predicate; `None` if no value does.
     pub(super) fn position(&self, predicate: impl FnMut(&T) -> bool) -> Option<VcenterIndex> {
         self.0.iter().position(predicate).map(VcenterIndex)
     }

@@ -49,8 +49,8 @@ pub struct Tuning {
     /// Way in which the backend keeps its view: by watching or by polling. [`InstancesMode::V1`]
     /// belongs to [`VcenterV1`] and counts as polling here.
     pub mode: InstancesMode,
-    /// Time for which new nodes are collected before their machines are looked up together, and
-    /// before tags are read (default 50 ms).
+    /// Time for which the backend collects new nodes before it looks up their machines together,
+    /// and nodes that need a zone before it reads tags (default 50 ms).
     pub join_window: Duration,
     /// Time for which a lookup that found a machine in one vCenter waits for the other vCenters,
     /// which may have a second machine with the same UUID (default 1 s).

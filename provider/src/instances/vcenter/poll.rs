@@ -37,7 +37,7 @@ pub(super) const IDLE: Duration = Duration::from_secs(300);
 /// Longest time that a question waits for a read, so that the answer comes before its caller gives
 /// up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time for which changes of the linked machines are collected before one read.
+/// Time for which the polling task collects changes of the linked machines before one read.
 const SETTLE: Duration = Duration::from_millis(20);
 /// Maximum number of machines that one call reads.
 const CHUNK: usize = 1000;
@@ -57,8 +57,9 @@ impl VcenterState {
     }
 }
 
-/// Returns why the last read of a machine cannot answer a question now; `None` if it can. If it
-/// cannot and did not fail, notes that the node waits for a newer read.
+/// Returns why the last read of the linked machine cannot answer a question now; `None` if that
+/// read ended at most `limit` ago. If the last read of this vCenter failed, the reason is that
+/// failure. Otherwise notes that node `name` waits for a newer read, and returns `Pending`.
 pub(super) fn why_not_current(
     vcenter: &mut VcenterState,
     link: &Link,
@@ -128,7 +129,8 @@ fn known_failure(shared: &Shared, index: VcenterIndex) -> Result<(), Unknown> {
     }
 }
 
-/// Records a read that took longer than [`PATIENCE`] as failed. Only [`run`] repeats it.
+/// Records a read that took longer than [`PATIENCE`] as failed, and returns the failure as the
+/// answer. Only [`run`] repeats the read.
 fn record_timeout(shared: &Shared, index: VcenterIndex) -> Unknown {
     let why = format!("reading machines from vCenter took longer than {} s", PATIENCE.as_secs());
     {
@@ -191,8 +193,10 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     }
 }
 
-/// Reads the machines that are due, if any: all linked ones, or only those that are new or that a
-/// lookup has found again.
+/// Reads all linked machines if a node waits for a read and the last read did not fail, or if
+/// `due`, the time of the next read, has passed and no caller has read the machines meanwhile.
+/// Otherwise reads only the machines that are new or that a lookup has found again; none after a
+/// failed read. If no node has a machine here, drops all that was read.
 async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(), CallError> {
     let now = Instant::now();
     let (is_whole, new) = {
@@ -227,7 +231,8 @@ fn has_unread_properties(vcenter: &VcenterState) -> bool {
     vcenter.machines.values().any(|machine| machine.present && !machine.unread.is_empty())
 }
 
-/// Reads the machines of all linked nodes. The caller holds the `reading` lock.
+/// Reads the machines of all linked nodes, and drops the state of all other machines. The caller
+/// holds the `reading` lock.
 async fn read_all(shared: &Shared, index: VcenterIndex) -> Result<(), CallError> {
     let wanted: Vec<MoRef> = {
         let vcenter = &mut shared.lock().vcenters[index];
@@ -270,8 +275,9 @@ async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<
     result
 }
 
-/// Reads these machines in chunks, and applies each chunk to the state. Without machines, only
-/// keeps the session alive.
+/// Reads these machines in chunks, and applies each chunk to the state. Marks machines that the
+/// answer lacks as not visible, and announces the nodes that wait for a machine of the chunk.
+/// Without machines, only keeps the session alive.
 async fn read_each(
     shared: &Shared,
     index: VcenterIndex,

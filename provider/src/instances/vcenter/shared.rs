@@ -49,7 +49,7 @@ pub(super) struct VcenterHandle {
     /// Wakes the task that reads tags.
     pub(super) zones: Notify,
     /// Lock of the reads that poll machines. One read runs at a time, and a caller that waited for
-    /// it uses its result.
+    /// a read uses the result of that read.
     pub(super) reading: AsyncMutex<()>,
 }
 
@@ -92,7 +92,8 @@ impl Shared {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Changes the state, then wakes the tasks and announces the nodes that the change concerns.
+    /// Lets `change` change the state, then wakes the tasks and announces the nodes that `change`
+    /// has added to the [`Effects`].
     pub(super) fn with<T>(&self, change: impl FnOnce(&mut State, &mut Effects) -> T) -> T {
         let mut effects = Effects::default();
         let result = change(&mut self.lock(), &mut effects);

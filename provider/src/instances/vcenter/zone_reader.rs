@@ -140,9 +140,10 @@ fn take_wanted(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<P
 struct Snapshot {
     /// Objects whose ancestors must be read.
     starts: BTreeSet<MoRef>,
-    /// Known tags; none if the cache is too old.
+    /// Known tags; none if the last read that replaced all tags began [`Tuning::zone_ttl`] ago or
+    /// earlier.
     names: BTreeMap<TagId, Tag>,
-    /// Known categories; none if the cache is too old.
+    /// Known categories; none in the same case.
     categories: BTreeMap<CategoryId, String>,
     /// True if the read replaces all cached tags.
     is_stale: bool,
@@ -163,7 +164,8 @@ impl ZoneCache {
     }
 
     /// Returns the objects whose tags must be read, and the ancestors that the login does not see.
-    /// `ancestors` are those that were just read.
+    /// `ancestors` are those that were just read. If `is_stale` is true, the tags of all objects
+    /// must be read, else only those that the cache lacks.
     fn objects_to_read(
         &self,
         placements: &[Placement],
@@ -185,8 +187,9 @@ impl ZoneCache {
     }
 }
 
-/// Reads the ancestors and tags that the cache lacks for these placements or has for too long, and
-/// stores them.
+/// Reads the ancestors and tags that the cache lacks for these placements, and stores them. Once
+/// the cached tags are [`MISSING_RETRY`] old, replaces all of them; once they are
+/// [`Tuning::zone_ttl`] old, also reads the ancestors and the names of tags anew.
 async fn read(
     shared: &Shared,
     index: VcenterIndex,
@@ -238,8 +241,8 @@ async fn read_ancestors(client: &Vcenter, starts: BTreeSet<MoRef>) -> Result<Anc
     Ok(ancestors)
 }
 
-/// Reads the tags with these ids that `names` lacks, and their categories that `categories` lacks,
-/// and adds them.
+/// Adds the tags with these ids to `names`, and their categories to `categories`. Reads only those
+/// that the maps lack. Leaves out tags that no longer exist.
 async fn read_names(
     client: &Vcenter,
     ids: BTreeSet<TagId>,

@@ -116,6 +116,7 @@ fn content(path: &Path, problem: impl Into<Cow<'static, str>>, remedy: &'static 
 }
 
 /// Returns the address of the Supervisor, from the flag or else from the port in the environment.
+/// An invalid value is an error, and so is the absence of both.
 fn server(flag: Option<&str>, port: Option<&str>) -> Result<Uri, InputError> {
     if let Some(text) = flag {
         let uri = text.parse::<Uri>().ok().filter(|uri| {
@@ -157,8 +158,8 @@ fn roots(path: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, InputError> {
     Ok(roots)
 }
 
-/// Returns the namespace without surrounding blanks. Upstream keeps the blanks, so that a newline
-/// at the end breaks every URL.
+/// Returns the namespace without surrounding blanks, and adds a warning to `warnings` if the file
+/// has such blanks. Upstream keeps the blanks, so that a newline at the end breaks every URL.
 fn namespace(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Result<String, InputError> {
     let remedy = "write the name of the Supervisor namespace there, and nothing else";
     let text = std::str::from_utf8(bytes).map_err(|_| content(path, "is not UTF-8", remedy))?;
@@ -176,8 +177,8 @@ fn namespace(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Result<St
     Ok(name.to_owned())
 }
 
-/// True if a text that is not empty is a DNS label in lower case, of at most 63 characters: the
-/// form of names of namespaces.
+/// True if `name`, which must not be empty, is a DNS label in lower case, of at most 63 characters:
+/// the form of names of namespaces.
 fn is_namespace(name: &str) -> bool {
     let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     name.len() <= 63 && name.bytes().all(is_inner) && !name.starts_with('-') && !name.ends_with('-')

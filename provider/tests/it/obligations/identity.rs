@@ -175,8 +175,8 @@ async fn a_node_with_a_foreign_provider_id_is_neither_written_nor_deleted() {
     }
 }
 
-/// The VirtualMachine has another name than its node, and no UUID for a while, as after it is
-/// recreated.
+/// The VirtualMachine has another name than the node, and no UUID for five minutes, as after a
+/// recreation.
 #[tokio::test(start_paused = true)]
 async fn a_machine_under_another_name_that_loses_its_uuid_keeps_its_node() {
     for mode in [InstancesMode::Auto, InstancesMode::Poll] {

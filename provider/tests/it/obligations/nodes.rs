@@ -188,7 +188,7 @@ async fn a_first_list_after_the_sync_timeout_still_initializes_nodes() {
 }
 
 /// Runs a provider with this policy, with a node whose addresses kubelet has written, and whose
-/// machine has the IPv4 address `address`. Returns the addresses of the node afterwards.
+/// machine has the IPv4 address `address`. Returns the addresses of the node after one minute.
 async fn addresses_after(policy: AddressPolicy, address: &str) -> Value {
     let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
     let mut machine = object("node", "abc", "");

@@ -140,7 +140,8 @@ impl Vcenter {
         Ok(Session { epoch, content, cookie: new_cookie.or(cookie) })
     }
 
-    /// Refuses a credential that the server rejected too recently.
+    /// Returns an error for a credential that the server has rejected, until the pause after the
+    /// rejection is over.
     pub(crate) fn guard(&self, credential: &crate::Credential) -> Result<(), CallErrorKind> {
         #[cfg(feature = "mutants")]
         if self.inner.settings.defects.no_lockout {
@@ -256,7 +257,8 @@ pub(crate) fn envelope(operation: &str, body: &str) -> String {
     )
 }
 
-/// Returns the value of the session cookie, without attributes and quotes.
+/// Returns the value of the last session cookie in the answer, without attributes and quotes;
+/// `None` if the answer sets none.
 fn session_cookie(answer: &Answer) -> Option<SecretString> {
     answer.headers.get_all(header::SET_COOKIE).iter().rev().find_map(|value| {
         let pair = value.to_str().ok()?.split(';').next()?;

@@ -47,8 +47,8 @@ impl Vcenter {
         self.find("FindAllByDnsName", None, ("dnsName", name)).await
     }
 
-    /// Searches virtual machines in one datacenter, or in the whole inventory, with a method of the
-    /// search index.
+    /// Searches virtual machines with the method `operation` of the search index, in one
+    /// datacenter, or in the whole inventory if `datacenter` is `None`.
     pub(crate) async fn find(
         &self,
         operation: &'static str,

@@ -5,7 +5,8 @@ use crate::{CallError, FilterSpec, MoRef, Page, Retry, Vcenter};
 
 impl Vcenter {
     /// Makes sure that a session exists: checks the current one with a call, and logs in if none
-    /// exists or the current one has ended.
+    /// exists or the current one has ended. If the answer to the check contains no session, the
+    /// client logs out of the current one before it logs in.
     ///
     /// # Errors
     ///

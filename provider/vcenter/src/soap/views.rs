@@ -45,8 +45,8 @@ impl Vcenter {
     ///
     /// # Errors
     ///
-    /// `ManagedObjectNotFound` if one of the objects is gone. The caller can then create an empty
-    /// view and add the objects to it.
+    /// As every call; see [`CallError::retry`]. `ManagedObjectNotFound` if one of the objects is
+    /// gone. The caller can then create an empty view and add the objects to it.
     pub async fn create_list_view(
         &self,
         session: &Session,
@@ -68,7 +68,7 @@ impl Vcenter {
     ///
     /// # Errors
     ///
-    /// `ManagedObjectNotFound` if the view is gone.
+    /// As every call; see [`CallError::retry`]. `ManagedObjectNotFound` if the view is gone.
     pub async fn modify_list_view(
         &self,
         session: &Session,
@@ -107,7 +107,8 @@ impl Vcenter {
     ///
     /// # Errors
     ///
-    /// `InvalidProperty` names a path that this server does not know.
+    /// As every call; see [`CallError::retry`]. `InvalidProperty` names a path that this server
+    /// does not know.
     pub async fn create_filter(
         &self,
         session: &Session,
@@ -143,8 +144,8 @@ impl Vcenter {
     ///
     /// # Errors
     ///
-    /// After `InvalidCollectorVersion`, `RequestCanceled` and `NotAuthenticated`, the caller must
-    /// begin again without a version.
+    /// As every call; see [`CallError::retry`]. After `InvalidCollectorVersion`, `RequestCanceled`
+    /// and `NotAuthenticated`, the caller must begin again without a version.
     pub async fn wait_for_updates(
         &self,
         session: &Session,
@@ -175,7 +176,8 @@ impl Vcenter {
     }
 
     /// Begins a paged read of `paths` of all virtual machines that the login can see, or of those
-    /// in `container`: creates a view of them.
+    /// in `container`: creates a view of them. `extent` can add the datacenters and folders to the
+    /// read. The caller ends the read with [`Vcenter::end_inventory`].
     ///
     /// # Errors
     ///
@@ -224,7 +226,8 @@ impl Vcenter {
     ///
     /// # Errors
     ///
-    /// As every call. The read cannot continue after a failed page.
+    /// As every call. The caller must not continue the read after a failed page: the next call may
+    /// return `None` although pages are missing.
     pub async fn next_page(
         &self,
         read: &mut InventoryRead,
@@ -271,7 +274,7 @@ impl Vcenter {
 }
 
 impl InventoryRead {
-    /// True if the read has returned the last page.
+    /// True if the read has returned the last page. Not valid after a failed page.
     pub fn is_complete(&self) -> bool {
         self.started && self.token.is_none()
     }

@@ -2,8 +2,8 @@
 //! at all.
 //!
 //! The verifier uses the thumbprint only if verification by root certificates fails. A mismatch
-//! ends the handshake before the client sends a credential. Thumbprints are compared as bytes, so
-//! case and colons do not matter.
+//! ends the handshake before the client sends a credential. The verifier compares thumbprints as
+//! bytes, so case and colons do not matter.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct TlsTrust {
     /// SHA-1 or SHA-256 of the server certificate in hex; colons are optional. `None` if only the
     /// roots count.
     pub thumbprint: Option<String>,
-    /// True to accept every certificate without verification.
+    /// True if the client accepts every certificate without verification.
     pub insecure: bool,
 }
 

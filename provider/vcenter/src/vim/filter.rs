@@ -166,7 +166,8 @@ impl Traversal {
     }
 }
 
-/// Writes a starting object with its traversals.
+/// Writes a starting object with its traversals. If `skip` is true, the answer leaves out the
+/// object itself.
 fn write_start(object: &MoRef, skip: bool, traversals: &[Traversal], out: &mut XmlWriter) {
     out.nest("objectSet", "", |out| {
         out.reference("obj", object);

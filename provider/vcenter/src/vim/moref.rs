@@ -42,7 +42,7 @@ impl fmt::Display for MoRef {
 }
 
 impl XmlWriter {
-    /// Writes a managed object reference.
+    /// Writes a managed object reference as an element of this name.
     pub fn reference(&mut self, name: &str, object: &MoRef) -> &mut Self {
         self.typed(name, object.kind(), object.id())
     }

@@ -7,7 +7,8 @@ use crate::{instances::supervisor::machine::MachineName, model::Unknown};
 /// Result of a read of one machine by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::instances::supervisor) enum ReadResult {
-    /// A machine of that name exists. The view has it now, unless it knows of a later deletion.
+    /// A machine of that name exists. The view contains the machine now, unless the view knows of a
+    /// later deletion.
     Seen,
     /// No machine has that name.
     NotFound,

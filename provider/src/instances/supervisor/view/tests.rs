@@ -1,7 +1,7 @@
 use super::*;
 use crate::instances::supervisor::machine::Field;
 
-/// Returns a machine from a text `name/uuid@version`. Its `metadata.uid` is its name.
+/// Builds a machine from a text `name/uuid@version`. The name is also the `metadata.uid`.
 fn machine(text: &str) -> MachineObject {
     let (name, rest) = text.split_once('/').unwrap();
     let (uuid, version) = rest.split_once('@').unwrap();

@@ -26,11 +26,11 @@ const OVERHEAD: usize = 2;
 /// client.
 const PAGE: usize = 1000;
 
-/// Result of the pages that the read has taken.
+/// Progress of one inventory read: the wanted UUIDs, and the objects of the pages so far.
 struct Scan {
     /// UUIDs that the nodes of the batch may have.
     wanted: BTreeSet<MachineId>,
-    /// Machines with one of these UUIDs.
+    /// Machines that have a UUID from `wanted`, by UUID.
     found: BTreeMap<MachineId, Vec<MoRef>>,
     /// Folders and datacenters among the returned objects.
     folders: Vec<ObjectContent>,

@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{instances::datacenters::Tree, model::parse_uuid};
 
-/// Number of nodes up to which each machine is searched separately, whatever a read of the
-/// inventory costs.
+/// Number of nodes up to which the provider searches for each machine separately, whatever a read
+/// of the inventory costs.
 const FEW: usize = 3;
 /// Maximum number of references that one call reads.
 const CHUNK: usize = 1000;
@@ -146,8 +146,10 @@ fn answer(
     });
 }
 
-/// Finds the machines of a batch: by reference, then in the inventory if that seems to cost less
-/// than single searches, then by single searches.
+/// Finds the machines of a batch: first by reference. If more than [`FEW`] nodes with a UUID are
+/// left, then in the inventory, unless that seems to cost at least as much as single searches.
+/// Searches for the machines of the remaining nodes one by one; slow searches continue in
+/// `hanging`.
 async fn resolve(
     shared: &Shared,
     index: VcenterIndex,
@@ -174,9 +176,9 @@ async fn resolve(
     search_each(shared, index, batch, &left, hanging).await
 }
 
-/// Searches node by node. A failure between successes concerns that node alone and delays no other.
-/// Two failures in a row, or only failures, are a failure of the vCenter. A search that hangs
-/// counts as a success here, and continues beside the others.
+/// Searches node by node. A single failure is the answer for that node alone and delays no other.
+/// After two failures in a row, or if every search failed, returns an error: then the vCenter
+/// counts as the cause. A search that hangs counts as a success here, and continues in `hanging`.
 async fn search_each(
     shared: &Shared,
     index: VcenterIndex,
@@ -216,8 +218,9 @@ fn cause(earlier: Vec<(&String, CallError)>, last: CallError) -> CallError {
     }
 }
 
-/// Reads the machines in this vCenter under the references of the batch's nodes. Answers the nodes
-/// whose machines it finds, and removes them from `left`.
+/// Reads the machines of those references of the batch's nodes that name this vCenter. If vCenter
+/// returns a machine with a UUID of its node, or without a UUID, answers the node and removes the
+/// node from `left`.
 async fn by_reference<'a>(
     shared: &Shared,
     index: VcenterIndex,

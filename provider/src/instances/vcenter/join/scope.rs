@@ -4,7 +4,7 @@
 //! [`DatacenterFilter`] then drops the machines in other datacenters. If the configuration names no
 //! datacenter, the filter takes no additional call. Otherwise the provider resolves the names with
 //! the folders and datacenters, which come with a read that is due anyway or take one call. If the
-//! names are not all datacenters, it also reads the ancestors of the found machines.
+//! vCenter has further datacenters, the provider also reads the ancestors of the found machines.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,11 +25,11 @@ use crate::{
     mutant::mutant,
 };
 
-/// First pause before a name that does not resolve is tried again. Each further pause is twice as
-/// long, up to [`LAST_RETRY`]. The first answer may have been empty by mistake, or a person may be
-/// creating the datacenter.
+/// First pause before the provider tries again to resolve a configured name. Each further pause is
+/// twice as long, up to [`LAST_RETRY`]. The first answer may have been empty by mistake, or a
+/// person may be creating the datacenter.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// Longest pause before a name that does not resolve is tried again.
+/// Longest pause before the provider tries again to resolve a configured name.
 const LAST_RETRY: Duration = Duration::from_secs(60);
 /// Maximum number of machines whose ancestors one call reads.
 const CHUNK: usize = 1000;
@@ -53,8 +53,9 @@ pub(super) struct DatacenterFilter {
 }
 
 impl DatacenterFilter {
-    /// Returns the outcome of a search for `uuid` that found these machines. If the filter drops
-    /// all of them, the outcome says why, or `Failed` if a configured name does not resolve.
+    /// Returns the outcome of a search for `uuid` that found these machines: a hit if the filter
+    /// lets one pass, `Ambiguous` if it lets several pass. If the filter drops all of them, the
+    /// outcome says why, or is `Failed` if a configured name does not resolve.
     pub(super) fn choose(
         &self,
         shared: &Shared,
@@ -99,8 +100,8 @@ fn known_datacenters(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
     (known.read_at.elapsed() < known.lasts).then_some(known.listed)
 }
 
-/// True if the next read should include folders and datacenters, because the resolved names are
-/// missing or too old.
+/// True if the next read should include folders and datacenters, because the provider has not
+/// resolved the names yet or must resolve them again.
 pub(super) fn wants_tree(shared: &Shared, index: VcenterIndex) -> bool {
     known_datacenters(shared, index).is_none()
 }

@@ -1,8 +1,8 @@
 //! Searches for machines one by one; a slow search does not delay the others.
 //!
 //! A vCenter may take very long to search for one machine while it answers at once for all others.
-//! A slow search therefore continues beside the next ones. Its failure concerns that node alone,
-//! until the searches of several nodes have failed.
+//! A slow search therefore continues beside the next ones. The failure of a slow search concerns
+//! its node alone, until slow searches for three nodes have failed.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -118,8 +118,8 @@ impl<'a> SlowSearches<'a> {
     }
 }
 
-/// Searches for the machine of one node by its candidate UUIDs, or by its DNS name if it has no
-/// UUID.
+/// Searches for the machine of one node by the candidate UUIDs, or by the node's DNS name if the
+/// node has no UUID. Machines outside the configured datacenters do not count.
 async fn by_search(
     shared: &Shared,
     index: VcenterIndex,

@@ -191,8 +191,9 @@ async fn prove(
 }
 
 /// Returns the reference that the proof reads: that of the link, else that of the node's
-/// annotation; `None` if the node has neither. Returns an answer as the error if the annotation
-/// names a vCenter that is not configured.
+/// annotation; `None` if the node has neither. The link does not count if its vCenter reported an
+/// instance UUID only after an earlier login without one. Returns an answer as the inner error if
+/// the annotation names a vCenter that is not configured.
 async fn reference_to_read(
     shared: &Shared,
     node: &NodeIdentity,
@@ -316,8 +317,8 @@ async fn by_reference(shared: &Shared, link: &Link) -> Result<Reference, CallErr
 }
 
 /// Returns the time since which lookups and proofs have found the machine absent without
-/// interruption. Stores `now` if this is the first of them; only returns it if the node is not
-/// tracked.
+/// interruption. Stores `now` as this time if the state has none yet. If the node is not tracked,
+/// returns `now` and stores nothing.
 fn first_absence(shared: &Shared, node: &NodeIdentity, now: Instant) -> Instant {
     shared.with(|state, _| {
         let tracked = state.nodes.get_mut(&node.name);

@@ -11,11 +11,12 @@ use super::{
 };
 use crate::model::Unknown;
 
-/// Time for which the answer "absent" of one vCenter is reused while some vCenter is in trouble.
+/// Time for which the backend reuses the answer "absent" of one vCenter while the last call to some
+/// vCenter failed.
 const ABSENCE_HOLDS: Duration = Duration::from_secs(60);
 
-/// Time for which the answer that a machine is in an excluded datacenter is reused. A question
-/// after that starts a new lookup.
+/// Time for which the backend reuses the answer that a machine is in an excluded datacenter. A
+/// question after that starts a new lookup.
 const OUTSIDE_PAUSE: Duration = Duration::from_secs(60);
 
 impl TrackedNode {
@@ -29,8 +30,9 @@ impl State {
     /// Starts a lookup of the node's machine, unless one is running. For a provider ID of another
     /// provider, only stores the failure.
     ///
-    /// While some vCenter is in trouble, a vCenter that answered "absent" within [`ABSENCE_HOLDS`]
-    /// is not asked again.
+    /// While the last call to some vCenter failed, an answer "absent" that is younger than
+    /// [`ABSENCE_HOLDS`] counts again, and the lookup does not ask that vCenter. If that holds for
+    /// all vCenters, the lookup ends at once.
     pub(in crate::instances::vcenter) fn start_attempt(
         &mut self,
         name: &str,
@@ -84,7 +86,8 @@ impl State {
     }
 
     /// Applies the answer of one vCenter to the lookup with this number. Decides the lookup if all
-    /// vCenters have answered, or if one has a hit and all that have not answered are in trouble.
+    /// vCenters have answered, or if one has a hit and the last call to every vCenter that has not
+    /// answered failed.
     ///
     /// The answer to an earlier lookup counts only if it is a hit on a second machine with the UUID
     /// of the link. Then the link ends.

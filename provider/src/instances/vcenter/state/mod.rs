@@ -72,8 +72,8 @@ pub(super) struct TrackedNode {
     /// Reason why the last lookup found no machine for the node, or why a late answer ended the
     /// link. The next question about metadata that has no other answer takes the reason.
     pub failure: Option<Unknown>,
-    /// Time since which no vCenter has shown such a machine, according to lookups and proofs;
-    /// `None` after a lookup with another result, or after a proof that found the machine.
+    /// Time since which no vCenter has shown a machine for the node, according to lookups and
+    /// proofs; `None` after a lookup with another result, or after a proof that found the machine.
     pub absent_since: Option<Instant>,
     /// vCenters whose last answer was "absent", with the time of the answer.
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
@@ -228,9 +228,10 @@ impl State {
         self.track(node, effects)
     }
 
-    /// Creates the record of a node, unless it has one. A node with a changed identity gets a new
-    /// record, unless the change confirms its link. Returns true if the record is new. A deleted
-    /// node gets none.
+    /// Creates the record of a node, unless the node has one. If the identity of the node has
+    /// changed, drops the old record with its link and creates a new one. Keeps record and link,
+    /// and only stores the new identity, if the UID is the same and the UUIDs of the node still
+    /// permit the link. Creates no record of a deleted node. Returns true if the record is new.
     pub(super) fn track(&mut self, node: &NodeIdentity, effects: &mut Effects) -> bool {
         let known = self.nodes.get_mut(&node.name);
         if let Some(tracked) = known
@@ -274,7 +275,8 @@ impl State {
         true
     }
 
-    /// Drops a deleted node and its link, so that its machine leaves the view.
+    /// Drops a deleted node and its link, so that the linked machine leaves the view. Questions
+    /// that still run do not create the record again.
     pub(super) fn forget(&mut self, name: &str, effects: &mut Effects) {
         for vcenter in &mut self.vcenters {
             vcenter.pending.remove(name);

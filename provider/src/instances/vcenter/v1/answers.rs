@@ -44,8 +44,8 @@ fn power_state(object: &ObjectContent, path: &str) -> Option<String> {
 }
 
 impl State {
-    /// Stores a node that the cluster shows. Returns true if it is new, and queues the lookup of
-    /// its machine then.
+    /// Stores a node that the cluster shows. Returns true if the node is new. Then also queues the
+    /// lookup of the node's machine, and drops the record of an earlier node with the same name.
     pub(super) fn note_seen(&mut self, node: &NodeIdentity) -> bool {
         if self.is_seen(node) {
             self.seen.insert(node.name.clone(), node.clone());
@@ -87,7 +87,8 @@ impl Shared {
     }
 
     /// Returns the location of a node's machine, and stores it unless the node was deleted
-    /// meanwhile.
+    /// meanwhile. If another node has that location with another UUID, drops the location of the
+    /// other node, because the reference now belongs to another machine.
     ///
     /// # Errors
     ///
@@ -148,7 +149,8 @@ impl Shared {
     }
 
     /// Reads the metadata of a node's machine: finds the machine if its location is unknown, reads
-    /// its zone, then searches for it again and reads its properties.
+    /// its zone, then searches for the machine again and reads its properties. Reads the zone even
+    /// if `wanted` requests none, as upstream does, but then leaves it out of the result.
     pub(super) async fn metadata(
         &self,
         node: &NodeIdentity,
@@ -359,7 +361,7 @@ impl Shared {
     }
 
     /// Returns why the machine may be in this vCenter although no search finds it; `None` if a
-    /// census rules that out. Upstream makes no such check.
+    /// census that began at `since` or later rules that out. Upstream makes no such check.
     async fn doubt(
         &self,
         vcenter: VcenterIndex,

@@ -1,7 +1,8 @@
 //! Resolves the configured datacenter names anew before every search, as upstream does.
 //!
 //! The provider searches a name in the whole tree of folders, follows a path from the root folder,
-//! and reads the ancestors of an object id. Unlike upstream, it searches a value that looks like an
+//! and reads the ancestors of an object id. If no datacenter has the id, the provider searches the
+//! value as a name or path, unlike upstream.
 //! object id and matches none as a name.
 
 use std::collections::BTreeSet;

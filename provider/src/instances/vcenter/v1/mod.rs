@@ -83,7 +83,7 @@ struct Location {
 
 impl VcenterV1 {
     /// Creates a backend for these vCenters. The backend makes no call by itself before
-    /// [`VcenterV1::spawn`].
+    /// [`VcenterV1::spawn`]. If `skip_deletion` is true, no machine counts as gone.
     pub(crate) fn new(
         vcenters: Vec<Vcenter>,
         policy: Policy,

@@ -71,8 +71,10 @@ impl Shared {
         Ok(Found { machine, ..found })
     }
 
-    /// Searches one vCenter after the other; `None` if every vCenter answered that its configured
-    /// datacenters have no such machine.
+    /// Searches one vCenter after the other, up to the first one that has the machine; `None` if
+    /// every vCenter answered that its configured datacenters have no such machine. Returns an
+    /// error if several machines of one vCenter match, or if no search found the machine and some
+    /// search failed or left out a datacenter.
     async fn search(&self, by: By<'_>) -> Result<Option<Found>, Unknown> {
         let mut trouble = None;
         for index in self.vcenters.indexes() {

@@ -1,9 +1,9 @@
 //! Reads the zone of a machine as upstream does: with one vAPI login per path, the tags of each
 //! object separately, and each tag separately.
 //!
-//! If one path lacks a tag, the next path is tried. Unlike upstream, the nearest tag wins for both
-//! categories, and a failed read ends the search. A tag from farther up, in place of the unread
-//! one, would give the node labels that the provider never corrects.
+//! If one path lacks a tag, the provider tries the next path. Unlike upstream, the nearest tag wins
+//! for both categories, and a failed read ends the search. A tag from farther up, in place of the
+//! unread one, would give the node labels that the provider never corrects.
 
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef, Retry, Vcenter};
 
@@ -40,7 +40,8 @@ impl Shared {
     }
 }
 
-/// Tries the paths from the host, the resource pool and the machine, in this order.
+/// Returns zone and region from the first path that has both tags. Tries the paths from the host,
+/// the resource pool and the machine, in this order.
 async fn zone(
     client: &Vcenter,
     machine: &MoRef,
@@ -69,7 +70,8 @@ async fn zone(
     }
 }
 
-/// True if the path lacks a tag or an object of it is not visible, so that the next path is tried.
+/// True if the path lacks a tag or an object of it is not visible: then the provider tries the next
+/// path.
 fn is_elsewhere(err: &ZoneError) -> bool {
     matches!(err, ZoneError::Missing(_) | ZoneError::NotVisible(_))
 }

@@ -2,8 +2,8 @@
 //!
 //! Two calls keep a view: the wait for changes (`WaitForUpdatesEx`) and the change of its members
 //! (`ModifyListView`). Either can fail without the loss of the view, and a failure must not drop
-//! unfinished work. A failed wait starts again from the last version or from none. A failed change
-//! of members is repeated after a pause.
+//! unfinished work. A failed wait starts again from the last version or from none. The provider
+//! repeats a failed change of members after a pause.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use provider_vcenter::{Backoff, CallError, FaultKind, Retry};
 use tokio::time::Instant;
 
 /// Maximum number of consecutive failures of the same call that a view survives. After the next
-/// one, the view is rebuilt.
+/// one, the provider rebuilds the view.
 const MAX_FAILURES: u32 = 2;
 /// Longest pause that the client grants if a server asks for one.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
@@ -63,7 +63,8 @@ pub(super) enum CallOutcome {
 pub(super) enum NextCall {
     /// Wait again from the last version, or let the running wait continue.
     WaitOn,
-    /// The first delivery from no version is complete: apply its end, then wait again.
+    /// The first delivery from no version is complete: mark the members that it lacks as not
+    /// visible, then wait again.
     Settle,
     /// Wait from no version, so that the server delivers everything again.
     BeginAgain,
@@ -128,7 +129,7 @@ impl ViewProgress {
     }
 
     /// Applies an outcome and returns the next step. `backoff` supplies the pause before another
-    /// try to change the members.
+    /// try to change the members; a successful change resets it.
     pub(super) fn next(&mut self, happened: CallOutcome, backoff: &mut Backoff) -> NextCall {
         match happened {
             CallOutcome::Delivered { truncated } => {

@@ -5,8 +5,9 @@ use provider_vcenter::Chain;
 
 use crate::instances::vcenter::{Shared, state::VcenterIndex};
 
-/// Makes the cheapest call that keeps the session alive; makes none without a session. If the
-/// vCenter is in trouble, logs in first where necessary, and a success ends the trouble.
+/// Makes the cheapest call that keeps the session alive; makes none without a session. If the last
+/// lookup, wait or read at this vCenter failed, logs in first where necessary, and a success clears
+/// that failure. Only logs errors.
 pub(in crate::instances::vcenter) async fn keep_alive(shared: &Shared, index: VcenterIndex) {
     let client = &shared.vcenters[index].client;
     let was_troubled = shared.lock().vcenters[index].last_call_failed;

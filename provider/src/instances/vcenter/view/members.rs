@@ -26,8 +26,9 @@ pub(super) struct ServerView {
     pub(super) paths: Vec<&'static str>,
 }
 
-/// Creates a view and a filter for all machines that nodes are linked to. `refused` holds the paths
-/// that this server rejects; the function adds further ones.
+/// Creates a view and a filter for all machines that nodes are linked to, and drops the state of
+/// all other machines. `refused` holds the paths that this server rejects; the function adds
+/// further ones. If a call fails after the view exists, destroys the view.
 pub(super) async fn build(
     shared: &Shared,
     index: VcenterIndex,
@@ -167,9 +168,10 @@ fn note(vcenter: &mut VcenterState, change: &Change) {
     vcenter.in_view.extend(change.add.iter().cloned());
 }
 
-/// Adds newly linked machines to the view, and removes those without a link. Records only changes
-/// that the server has answered, so that a failed one is still due. Repeating a change whose answer
-/// was lost does no harm.
+/// Waits 20 ms, to combine changes, then adds newly linked machines to the view and removes those
+/// without a link. Marks added machines that the server cannot find as not visible. Records only
+/// changes that the server has answered, so that a failed one is still due. Repeating a change
+/// whose answer was lost does no harm.
 pub(super) async fn adjust(
     shared: &Shared,
     index: VcenterIndex,

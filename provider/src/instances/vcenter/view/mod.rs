@@ -2,12 +2,12 @@
 //!
 //! While the wait blocks, another call adds newly linked machines to the view and removes those
 //! without a link. The collector then delivers the added machines to the same wait. After the loss
-//! of the session or a restart of vCenter, the view is rebuilt: one login, one view, one filter,
-//! one delivery. After the loss of the collector version alone, the next wait delivers everything
-//! again. Until then the backend keeps the old state and concludes no absence from it.
+//! of the session or a restart of vCenter, the provider rebuilds the view: one login, one view, one
+//! filter, one delivery. After the loss of the collector version alone, the next wait delivers
+//! everything again. Until then the backend keeps the old state and concludes no absence from it.
 //!
-//! [`course`] decides what follows from the outcome of each call. This file builds a view as often
-//! as needed, [`watch`] waits for changes of a view that is built.
+//! [`course`] decides what follows from the outcome of each call. This module builds the view, and
+//! builds it again after each loss. [`watch`] waits for the changes of a view that is built.
 
 mod course;
 mod deliveries;

@@ -2,8 +2,8 @@
 //!
 //! A server in trouble names unreadable properties in `missingSet`, and need not report when they
 //! become readable. A machine that leaves the view and returns between two deliveries may never be
-//! delivered, because nothing has changed for the collector. All these incomplete machines are
-//! therefore read together after a pause, at growing intervals, until they are complete.
+//! delivered, because nothing has changed for the collector. The provider therefore reads all these
+//! incomplete machines together after a pause, at growing intervals, until they are complete.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -56,7 +56,9 @@ impl<'a> ViewWatch<'a> {
         }
     }
 
-    /// Waits for changes until the view is lost. Returns the error that caused the loss.
+    /// Waits for changes until the view is lost, and returns the error that caused the loss. Takes
+    /// the pauses after failed waits from `backoff`, and resets `backoff` once the view is at least
+    /// [`LIVED`] old and its last wait did not fail.
     pub(super) async fn run(mut self, backoff: &mut Backoff) -> CallError {
         let (shared, index, built) = (self.shared, self.index, self.built);
         let built_at = Instant::now();
@@ -153,8 +155,8 @@ impl<'a> ViewWatch<'a> {
         }
     }
 
-    /// Applies the result of a wait to the course, to the state, and to this watch. Returns the
-    /// next step.
+    /// Applies the result of a wait to the progress of the view, to the state, and to this watch.
+    /// Returns the next step.
     async fn apply(&mut self, result: &Delivery) -> NextCall {
         let (shared, index) = (self.shared, self.index);
         let outcome = match result {

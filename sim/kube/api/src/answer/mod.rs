@@ -107,7 +107,7 @@ pub(crate) fn deleted(def: &ResourceDef, object: &Value) -> Reply {
     )
 }
 
-/// Metadata of a list: its revision and, if the page has them, its continue token and its number of
+/// Metadata of a list: the revision and, if `page` has them, the continue token and the number of
 /// remaining items.
 pub(crate) fn list_metadata(page: &Page) -> Map<String, Value> {
     let Page { items: _, revision, continue_token, remaining } = page;

@@ -120,9 +120,9 @@ impl Rendering {
         self.layout.as_ref().map(Layout::include)
     }
 
-    /// Failure 406 for a request that asks for the metadata of a list, but whose answer is one
-    /// object (`list` is empty), or that asks for the metadata of one object, but whose answer is a
-    /// list (`list` is `List`).
+    /// Failure 406 for a request whose wanted metadata does not fit the answer. `list` is empty if
+    /// the request asks for the metadata of a list and the answer is one object. `list` is `List`
+    /// if the request asks for the metadata of one object and the answer is a list.
     pub(crate) fn unfit(&self, def: &ResourceDef, list: &str) -> Status {
         let (wanted, is) = match list {
             "" => ("PartialObjectMetadataList", "not a list"),
