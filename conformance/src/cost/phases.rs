@@ -26,10 +26,13 @@ pub struct Phase {
     /// Maximum number of calls of our provider for a fleet of `n` nodes, without long polls and
     /// watches.
     pub allowed: fn(u32) -> u64,
-    /// Maximum number of long polls and watches of our provider, for every fleet size. If the
-    /// provider keeps a view of a vCenter: one long poll per 30 s of the phase (for `join` and
-    /// `takeover`, with the largest fleet), plus one per answer that is expected earlier. If it
-    /// watches a Supervisor: one watch. Otherwise zero.
+    /// Maximum number of long polls and watches of our provider, for every fleet size:
+    ///
+    /// - if the provider keeps a view of a vCenter, one long poll per 30 s of the phase, and one
+    ///   more for each answer that ends a long poll before its maximum time. For `join` and
+    ///   `takeover`, the length of the phase is that with the largest fleet;
+    /// - if the provider watches a Supervisor, one watch;
+    /// - otherwise zero.
     pub allowed_polls: u64,
 }
 

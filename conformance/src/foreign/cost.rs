@@ -254,7 +254,8 @@ fn save(dir: Option<&Path>, bill: &CallReport) -> anyhow::Result<()> {
     write(dir, "cost.md", &bill.markdown())
 }
 
-/// Returns the mark of each call as JSON lines, in the order of the ledger.
+/// Returns the marks of the calls as JSON lines, in the order of the ledger. A mark says whether a
+/// call was needed, and what triggered it.
 fn marked(records: &[Record]) -> anyhow::Result<String> {
     let mut lines = String::new();
     for mark in calls::marks(records) {

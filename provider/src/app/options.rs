@@ -36,7 +36,8 @@ pub struct Options {
     /// of each controller, the node watch and the reads of Secrets have separate limits. 0 means
     /// client-go's default of 5, less than 0 no limit.
     pub kube_api_qps: f64,
-    /// `--kube-api-burst`: burst of these requests; 0 means client-go's default of 10.
+    /// `--kube-api-burst`: number of requests to the workload cluster that each limit of
+    /// [`Options::kube_api_qps`] lets pass at once; 0 means client-go's default of 10.
     pub kube_api_burst: u32,
     /// `--node-labels`: labels that the provider adds to every node at initialization.
     pub node_labels: BTreeMap<String, String>,

@@ -123,15 +123,20 @@ pub fn path_up(start: &MoRef, ancestors: &Ancestors) -> PathUp {
     path
 }
 
-/// Returns the zone and region of a machine.
+/// Returns the zone and region of a machine. Tries three paths upwards: from the host, from the
+/// resource pool, and from the machine itself. The first path with a region tag and a zone tag
+/// gives both, each from the nearest object that has such a tag.
 ///
 /// # Errors
 ///
-/// See [`ZoneError`]. A missing host ends the search, and so do several tags of one category on the
-/// nearest object that has any. A path without one of the tags leads to the next path, as in
-/// upstream after any error. The same holds for a path that an invisible object cuts, unless both
-/// tags are below that object. On each path, the function looks for the region first, and for the
-/// zone only if the path has a region.
+/// - [`ZoneError::NoHost`] if the machine has no host.
+/// - [`ZoneError::Ambiguous`] if the nearest object with tags of a category has several of them.
+///   The function does not try the remaining paths. It looks for a zone only on a path with a
+///   region.
+/// - [`ZoneError::NotVisible`] if no path has both tags, and an object that the provider has not
+///   read ends one of the paths. That object may have the missing tag.
+/// - [`ZoneError::Missing`] if no path has both tags, and the provider has read all objects on
+///   them.
 pub fn resolve(
     placement: &Placement,
     ancestors: &Ancestors,

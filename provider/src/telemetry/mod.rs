@@ -283,7 +283,8 @@ impl Telemetry {
         self.failed.inc();
     }
 
-    /// Sets the result of a named check.
+    /// Sets the result of the health check `name`, which `/healthz`, `/livez` and `/readyz`
+    /// include. An `Err` contains the reason of the failure.
     pub(crate) fn set_check(&self, name: &str, outcome: Result<(), String>) {
         self.checks
             .lock()

@@ -278,7 +278,7 @@ pub(in crate::e2e) async fn new_password(
     cluster.apply(&of_vcenter(&access)[1].to_string()).await
 }
 
-/// Writes the provider's current token for the Supervisor to its Secret.
+/// Writes the provider's Secret again, with the token that the Supervisor accepts now.
 pub(in crate::e2e) async fn new_token(
     cluster: &Cluster,
     simulator: &Simulator,

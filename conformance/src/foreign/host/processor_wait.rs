@@ -24,9 +24,9 @@ pub(crate) struct ProcessorWaits(Arc<Mutex<BTreeMap<u32, Vec<Reading>>>>);
 type Reading = (Instant, Duration);
 
 impl ProcessorWaits {
-    /// Reads every [`PERIOD`] how long all threads of a process have waited since its start, and
-    /// records the sum. Does nothing for `None`. Skips readings that the system does not provide,
-    /// as on systems other than Linux. Never ends.
+    /// Reads every [`PERIOD`] how long all threads of a process have waited for a processor since
+    /// the process started, and records the sum. Does nothing for `None`. Skips readings that the
+    /// system does not provide, as on systems other than Linux. Never ends.
     ///
     /// Cancel safe.
     pub(in crate::foreign) async fn follow(&self, process: Option<u32>) -> Infallible {

@@ -175,8 +175,8 @@ impl Replica {
         self.time.step(by);
     }
 
-    /// Returns metrics and health at time `at`, when the ledger's next record has the number
-    /// `next_seq`.
+    /// Returns the current metrics and health. The scrape also contains `at`, the current world
+    /// time, and `next_seq`, the number that the ledger's next record will have.
     pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Scrape {
         Scrape {
             at,

@@ -17,7 +17,7 @@ const OURS_ALONE: &str =
 /// A running replica of a provider.
 #[derive(Debug)]
 pub(in crate::lab) enum Running {
-    /// Our provider, in this process.
+    /// Any provider, as a process, container or pod.
     Here(Replica),
     /// Any provider, as a process.
     Process(Process),

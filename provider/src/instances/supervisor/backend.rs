@@ -25,7 +25,8 @@ use crate::{
     telemetry::{ListReason, SupervisorReading, Telemetry},
 };
 
-/// Maximum age of a read by name that replaces the read right before a node is deleted.
+/// Maximum age of the last read of a machine by name right before its node is deleted. If that read
+/// is older, the backend reads the machine again.
 const JUST_NOW: Duration = Duration::from_secs(1);
 /// Maximum number of rounds in which the backend tries to answer one question, and again for its
 /// proof. Each round gives the answer, or makes the read or list that must come first.

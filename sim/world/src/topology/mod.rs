@@ -197,7 +197,7 @@ impl Topology {
     }
 }
 
-/// Converts a number from 0 to letters: `a`, `b`, … `z`, `aa`, …
+/// Converts a number to letters: 0 to `a`, 1 to `b`, … 25 to `z`, 26 to `aa`, …
 fn letter(n: u32) -> String {
     let tail = char::from(b'a' + u8::try_from(n % 26).unwrap_or(0));
     if n < 26 { tail.to_string() } else { format!("{}{tail}", letter(n / 26 - 1)) }

@@ -59,9 +59,9 @@ impl Store {
         }
     }
 
-    /// Converts an object to the stored version and completes the result by that version's schema.
-    /// Returns an object that already has this version unchanged. Fails with 500 or 501 if the
-    /// object cannot be converted.
+    /// Converts a custom object to the stored version and completes the result by that version's
+    /// schema. An object of a built-in kind, or one that already has the stored version, stays
+    /// unchanged. Fails with 500 or 501 if the object cannot be converted.
     pub(crate) fn to_stored_version(
         &self,
         def: &ResourceDef,

@@ -217,8 +217,9 @@ impl Vim {
         }
     }
 
-    /// Checks a wait. Returns `None` while it goes on, `Some(None)` if its time has run out, else
-    /// the reply.
+    /// Checks a wait. Returns `None` while the wait goes on, `Some(None)` if its time has run out,
+    /// else the reply. Fails if the session or the collector ended, a newer wait replaced this one,
+    /// or the client canceled it.
     fn poll_wait(
         &self,
         world: &Locked<'_>,

@@ -27,8 +27,9 @@ fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)
 }
 
-/// Checks that no revision is above the store's counter, that custom objects do not share
-/// revisions, and that every custom object with a deletion timestamp has a finalizer.
+/// Checks that every object has a revision, that no revision is above the store's counter, that
+/// custom objects do not share revisions, and that every custom object with a deletion timestamp
+/// has a finalizer.
 fn store_violations(store: &Store, found: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for def in store.resources() {

@@ -67,7 +67,8 @@ fn is_value(types: &Types, of: &Type, value: &Value, keeps_zero: bool) -> bool {
     }
 }
 
-/// True only if decoding would not change a value inside a map of the type that Go calls `go`.
+/// True only if decoding would not change `value`, which is a value of a map. `go` is the name of
+/// the map's type in Go, and `of` is the type of the map's values.
 fn is_entry(types: &Types, go: &str, of: &Type, value: &Value) -> bool {
     match (of, value) {
         (Type::Bytes, Value::Null) => false,
