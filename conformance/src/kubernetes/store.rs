@@ -118,7 +118,10 @@ impl Folder {
             return Ok(Vec::new());
         }
         serde_saphyr::from_str(&read(&path)?).with_context(|| {
-            format!("{}: the file is not a valid list; correct the file", path.display())
+            format!(
+                "{}: the file is not a valid list of known differences; correct the line",
+                path.display()
+            )
         })
     }
 

@@ -134,7 +134,7 @@ impl Certificate {
 fn certified_key(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, InputError> {
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(|err| {
-            let err = InputError::new(format!("invalid PEM: {err}"));
+            let err = InputError::new(format!("the file is not valid PEM: {err}"));
             err.remedy("give a PEM file with certificates").in_flag("tls-cert-file")
         })?;
     if chain.is_empty() {

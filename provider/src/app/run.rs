@@ -36,7 +36,7 @@ pub enum RunError {
     /// The options select Supervisor mode, but [`Deps::supervisor`] is `None`.
     #[error(
         "Supervisor mode needs a client for the Supervisor, but the caller of the library passed \
-         none"
+         none; set Deps::supervisor"
     )]
     NoSupervisor,
     /// This replica has lost the lease. Another replica may lead, so this one must not write any

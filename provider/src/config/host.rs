@@ -56,7 +56,7 @@ fn bracketed(text: &str, rest: &str) -> Result<String, InputError> {
         }
         _ => {
             let err = InputError::invalid(text, "is not an IPv6 address in brackets");
-            Err(err.remedy("write it like fd00::1"))
+            Err(err.remedy("write the host without brackets, such as fd00::1 or vc.example"))
         }
     }
 }
@@ -112,11 +112,11 @@ mod tests {
             ("[fd00::2]:8443", Err("contains a port; write \"fd00::2\" here")),
             ("10.0.0.1:443", Err("contains a port")),
             ("vc:", Err("contains a port")),
-            (" vc", Err("has a blank")),
-            ("v c", Err("has a blank")),
-            ("vc\n", Err("has a blank")),
-            ("vc\u{0}", Err("has a blank")),
-            ("vc\u{a0}", Err("has a blank")),
+            (" vc", Err("contains a blank")),
+            ("v c", Err("contains a blank")),
+            ("vc\n", Err("contains a blank")),
+            ("vc\u{0}", Err("contains a blank")),
+            ("vc\u{a0}", Err("contains a blank")),
             ("vç", Err("is not ASCII")),
             ("vc\u{200b}", Err("is not ASCII")),
             ("fd00::2%eth0", Err("contains an IPv6 zone")),

@@ -220,15 +220,15 @@ fn an_error_about_an_invalid_server_names_its_key() {
         ),
         (
             "vcenter: {a: {server: 'vc:1', user: u, password: p}}",
-            "vsphere.conf: vcenter.a.server: \"vc:1\" has a port",
+            "vsphere.conf: vcenter.a.server: \"vc:1\" contains a port",
         ),
         (
             "[VirtualCenter \"a\"]\nserver = v c\nuser = u\npassword = p",
-            "vsphere.conf: [VirtualCenter \"a\"] server: \"v c\" has a blank",
+            "vsphere.conf: [VirtualCenter \"a\"] server: \"v c\" contains a blank",
         ),
         (
             "[VirtualCenter \"vc:1\"]\nuser = u\npassword = p",
-            "vsphere.conf: [VirtualCenter \"vc:1\"]: \"vc:1\" has a port",
+            "vsphere.conf: [VirtualCenter \"vc:1\"]: \"vc:1\" contains a port",
         ),
         (
             "[VirtualCenter \"u:hunter2@vc\"]\nuser = u\npassword = p",

@@ -201,6 +201,11 @@ fn vcenter(
     server_required: bool,
 ) -> Result<VcenterConfig, InputError> {
     if name.is_empty() {
+        // Only YAML requires the key `server`.
+        if server_required {
+            let err = InputError::new("the name of a vCenter is empty");
+            return Err(own.fail("vcenter", err.remedy("write a name before the colon")));
+        }
         let err = InputError::new(NO_ADDRESS).remedy("write [VirtualCenter \"address\"]");
         return Err(own.fail("VirtualCenter", err));
     }

@@ -38,7 +38,10 @@ pub enum Unknown {
     NotOurs(String),
     /// All servers that could own the machine answered, and none shows it; that alone proves
     /// nothing.
-    #[error("no vCenter or Supervisor shows a machine for this node")]
+    #[error(
+        "no vCenter or Supervisor shows a machine for this node; check that the machine exists and \
+         that the login may see it"
+    )]
     NotSeen,
     /// Several machines have this identity, the machine belongs to another node or has another UUID
     /// than the node, or an object has several tags of one category.

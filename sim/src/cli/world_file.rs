@@ -129,7 +129,8 @@ fn check_supervisor(supervisor: &SupervisorTopology) -> Result<(), DocumentError
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_label = !value.is_empty() && value.len() <= 41 && value.chars().all(is_plain);
         if !is_label || value.starts_with('-') || value.ends_with('-') {
-            let remedy = "write 1 to 41 lower-case letters, digits and dashes";
+            let remedy =
+                "write 1 to 41 lower-case letters, digits and dashes, without a dash at either end";
             return Err(DocumentError::at_key(
                 key,
                 &value.as_str().into(),
@@ -217,7 +218,7 @@ mod tests {
             (
                 "an invalid namespace",
                 format!("{head}spec: {{supervisor: {{namespace: A}}}}"),
-                "spec.supervisor.namespace: \"A\": is not a valid name | write 1 to 41 lower-case letters, digits and dashes",
+                "spec.supervisor.namespace: \"A\": is not a valid name | write 1 to 41 lower-case letters, digits and dashes, without a dash at either end",
             ),
             (
                 "no vCenter",

@@ -29,7 +29,7 @@ struct Head<S> {
 
 /// A line of a recording after the first: an event or a mark.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(untagged, deny_unknown_fields, expecting = "expected an event or a mark")]
 enum Line<E> {
     /// An event of the world, with the world time at which it happened.
     Event { t: Time, event: E },
@@ -91,7 +91,11 @@ pub enum RecordingError {
     #[error("the file is empty: expected the version and the state of the world in line 1")]
     Empty,
     /// A line is not valid JSON of the expected form.
-    #[error("line {line}: {error}")]
+    #[error(
+        "line {line}: is not a valid line of a recording: {}",
+        // Without the place within the line, which the parser calls `line 1`.
+        .error.to_string().split(" at line ").next().unwrap_or_default()
+    )]
     Malformed {
         /// Number of the line, from 1.
         line: usize,
@@ -271,9 +275,9 @@ mod tests {
         let (text, _) = recorded().await;
         let refusal = |text: &str| read_recording(text.as_bytes()).unwrap_err().to_string();
         let text = String::from_utf8(text).unwrap();
-        assert!(refusal("").contains("line 1 of a recording has its version"));
+        assert!(refusal("").contains("the file is empty: expected the version"));
         let newer = text.replacen("\"recording\":1", "\"recording\":2", 1);
-        assert!(refusal(&newer).contains("this program reads version 1"));
+        assert!(refusal(&newer).contains("unknown version 2: expected 1"));
         let (head, _) = text.split_once('\n').unwrap();
         assert!(refusal(&format!("{head}\n")).contains("no events yet"));
         let spoiled = format!("{head}\n{{\"t\":1}}\n");

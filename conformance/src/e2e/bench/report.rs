@@ -183,8 +183,9 @@ pub(super) fn write(out: &Path, columns: &[Column]) -> anyhow::Result<()> {
     })?;
     let put = |name: &str, text: String| {
         let path = out.join(name);
-        std::fs::write(&path, text)
-            .with_context(|| format!("cannot write {}; choose a writable folder", path.display()))
+        std::fs::write(&path, text).with_context(|| {
+            format!("cannot write {}; choose a writable folder with --out", path.display())
+        })
     };
     let fits: BTreeMap<&str, BTreeMap<&str, Fit>> = columns
         .iter()
