@@ -259,11 +259,16 @@ async fn each_failure_has_its_own_message_and_retry_rule() {
             Retry::Never,
         ),
         ("unknown fault", Answer::Fault("Strange"), "fault Strange: said so", Retry::WithBackoff),
-        ("proxy", Answer::Raw(503, "no healthy upstream"), "HTTP status 503", Retry::WithBackoff),
+        (
+            "proxy",
+            Answer::Raw(503, "no healthy upstream"),
+            "HTTP status 503 without an error of vCenter in the answer; check if a proxy answers",
+            Retry::WithBackoff,
+        ),
         (
             "proxy with 500",
             Answer::Raw(500, "<html><body>oops"),
-            "HTTP status 500",
+            "HTTP status 500 without an error of vCenter in the answer; check if a proxy answers",
             Retry::WithBackoff,
         ),
         (
@@ -285,7 +290,12 @@ async fn each_failure_has_its_own_message_and_retry_rule() {
             "vCenter gave a malformed answer: element LoginResponse in the answer to FindAllByUuid",
             Retry::WithBackoff,
         ),
-        ("silence", Answer::Silence, "no complete answer within 30s", Retry::WithBackoff),
+        (
+            "silence",
+            Answer::Silence,
+            "vCenter gave no complete answer within 30s",
+            Retry::WithBackoff,
+        ),
     ] {
         let script = Script::logged_in([answer]);
         let err = script.client().find_all_by_uuid("x").await.unwrap_err();

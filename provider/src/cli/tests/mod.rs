@@ -19,7 +19,10 @@ fn the_command_line_of_upstream_is_understood() {
     assert!(arguments.options.leader_election.is_none());
     assert_eq!(arguments.secure_port, 10258);
     assert_eq!(arguments.verbosity, 2);
-    assert_eq!(arguments.notes, ["--configure-cloud-routes has no effect in this provider"]);
+    assert_eq!(
+        arguments.notes,
+        ["--configure-cloud-routes has no effect in this provider; remove it"]
+    );
 }
 
 #[test]
@@ -190,9 +193,9 @@ fn supervisor_flags_have_an_effect_in_paravirtual_mode_alone() {
     assert_eq!(
         arguments.notes,
         [
-            "--is-legacy-paravirtual has no effect in this provider",
-            "--enable-vpc-mode has no effect in this provider",
-            "--pod-ip-pool-type has no effect in this provider",
+            "--is-legacy-paravirtual has no effect in this provider; remove it",
+            "--enable-vpc-mode has no effect in this provider; remove it",
+            "--pod-ip-pool-type has no effect in this provider; remove it",
             "--node-labels has an effect only with --cloud-provider=vsphere",
         ]
     );
@@ -273,8 +276,11 @@ fn the_flags_of_the_endpoint_are_read_as_upstream_reads_them() {
         ("--tls-private-key-file=c", "--tls-private-key-file: needs --tls-cert-file too"),
         ("--tls-min-version=1.2", "--tls-min-version: unknown version"),
         ("--tls-cipher-suites=nope", "--tls-cipher-suites: unknown suite \"nope\""),
-        ("--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA", "--tls-cipher-suites: none of these"),
-        ("--tls-curve-preferences=25", "--tls-curve-preferences: none of these"),
+        (
+            "--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA",
+            "--tls-cipher-suites: the HTTPS endpoint serves none",
+        ),
+        ("--tls-curve-preferences=25", "--tls-curve-preferences: the HTTPS endpoint serves none"),
         ("--tls-curve-preferences=29,29", "--tls-curve-preferences: 29 occurs twice"),
         ("--tls-curve-preferences=x25519", "--tls-curve-preferences: unknown group"),
         (

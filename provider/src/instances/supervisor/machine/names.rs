@@ -42,8 +42,12 @@ pub(in crate::instances::supervisor) struct UuidKey(String);
 impl UuidKey {
     /// Normalizes a UUID; `None` if the text is blank.
     pub(in crate::instances::supervisor) fn of(text: &str) -> Option<Self> {
-        let key = parse_uuid(text)
-            .map_or_else(|| text.trim().to_lowercase(), |uuid| uuid.hyphenated().to_string());
+        // The parser accepts the prefix `urn:uuid:` in lower case only.
+        let text = text.trim().to_lowercase();
+        let key = match parse_uuid(&text) {
+            Some(uuid) => uuid.hyphenated().to_string(),
+            None => text,
+        };
         (!key.is_empty()).then_some(Self(key))
     }
 

@@ -224,7 +224,7 @@ async fn reference_to_read(
 
 /// True if a search by UUID, in either byte order, finds a machine in any vCenter.
 async fn is_found_by_uuid(shared: &Shared, uuid: MachineId) -> Result<bool, CallError> {
-    for backend in &shared.vcenters {
+    for backend in shared.vcenters.iter() {
         for uuid in [uuid, swap_byte_order(uuid)] {
             let text = uuid.hyphenated().to_string();
             if !backend.client.find_all_by_uuid(&text).await?.is_empty() {
