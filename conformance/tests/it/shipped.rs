@@ -105,3 +105,31 @@ fn sim_without_features_links_no_crate_for_sockets_or_for_the_program() {
     }
     assert!(!all.contains_key("anyhow"), "only tests of sim use anyhow");
 }
+
+/// A profile inherits the levels of packages from `release`. A package that `release` optimizes less
+/// and that the other profile does not name would be shipped, or measured, that way.
+#[test]
+fn releases_and_benches_optimize_every_package_that_the_main_job_does_not() {
+    let Some(manifest) = crate::repository::text("Cargo.toml") else {
+        return;
+    };
+    let levels = |profile: &str| -> BTreeMap<String, u32> {
+        let head = format!("[profile.{profile}.package]\n");
+        let (_, table) = manifest.split_once(&head).expect("a table of packages");
+        let lines = table.lines().take_while(|line| !line.starts_with('['));
+        let level = |line: &str| {
+            let (package, level) = line.split_once(".opt-level = ")?;
+            Some((package.to_owned(), level.parse().expect("a number")))
+        };
+        lines.filter_map(level).collect()
+    };
+    let release = levels("release");
+    assert!(release.len() > 20, "{release:?}");
+    for profile in ["dist", "bench"] {
+        let shipped = levels(profile);
+        for package in release.keys() {
+            let wanted = if package == "vsphere-conformance" { 1 } else { 3 };
+            assert_eq!(shipped.get(package), Some(&wanted), "{package} in the profile {profile}");
+        }
+    }
+}

@@ -331,6 +331,7 @@ impl Sim {
     }
 
     /// Token that stops the world and every listener when canceled.
+    #[cfg(feature = "listen")]
     pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }

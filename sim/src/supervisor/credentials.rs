@@ -124,7 +124,7 @@ impl Supervisor {
     /// An error of the file system, or no mounted files.
     pub fn mount_namespace(&self, namespace: &str) -> Result<(), SupervisorError> {
         self.remount(|mounts| namespace.clone_into(&mut mounts.namespace))?;
-        self.note("the mounted files of the provider now name another namespace");
+        self.note("the files of the provider name another namespace");
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl Supervisor {
     pub fn show_certificate(&self, certificate: Certificate) -> Result<(), SupervisorError> {
         let certificates = self.given().certificates.clone().ok_or(SupervisorError::NoTls)?;
         certificates.show(certificate)?;
-        self.note(&format!("the Supervisor now serves a certificate of the kind {certificate:?}"));
+        self.note(&format!("the kind of its certificate is now {certificate:?}"));
         Ok(())
     }
 
@@ -183,7 +183,7 @@ impl Supervisor {
             Ok(()) | Err(SupervisorError::NotMounted) => {}
             Err(error) => return Err(error),
         }
-        self.note("another authority now signs the certificate of the Supervisor");
+        self.note("another authority signs its certificate");
         Ok(pem)
     }
 

@@ -62,11 +62,7 @@ impl Leaf {
     ///
     /// # Errors
     /// If the texts are not the PEM of a certificate and of a key of a supported type.
-    pub(crate) fn new(
-        pem: String,
-        key_pem: String,
-        authority: &Authority,
-    ) -> Result<Self, TlsError> {
+    pub fn new(pem: String, key_pem: String, authority: &Authority) -> Result<Self, TlsError> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
         let thumbprints = Thumbprints::of(&certificate);
         let key = any_supported_type(&PrivateKeyDer::from_pem_slice(key_pem.as_bytes())?)?;
