@@ -58,7 +58,7 @@ ok 'SIGTERM: exit code 0' ends
 gone
 run "${confined[@]}" "$image" serve --admin-listen 0.0.0.0:8900
 ok 'healthy: with a token that the health check does not have' within 20 healthy
-ok 'the admin port requires that token' [ "$(docker exec "$name" /sim ledger 2>&1 | grep -c 'bearer token')" = 1 ]
+ok 'the admin port requires that token' [ "$(docker exec "$name" /sim ledger 2>&1 | grep -c 'no valid token')" = 1 ]
 ok 'SIGTERM: exit code 0, with a token' ends
 gone
 run "${confined[@]}" --tmpfs /tmp -e SIM_ADMIN_TOKEN=known "$image" serve --admin-listen 0.0.0.0:8900 --supervisor /tmp/mounts

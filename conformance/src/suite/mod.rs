@@ -340,7 +340,7 @@ mod tests {
         assert!(error.contains("NODE-INIT-0O1") && error.contains("NODE-INIT-001?"), "{error}");
         let filter = Filter { ids: Vec::new(), surfaces: vec!["nodes".to_owned()] };
         let error = filter.validate().unwrap_err().to_string();
-        assert!(error.contains("is it node?"), "{error}");
+        assert!(error.contains("did you mean node?"), "{error}");
     }
 
     #[test]

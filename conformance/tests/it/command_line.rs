@@ -83,13 +83,13 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["explain", ""], "conformance list --all"),
         (vec!["run", "???"], "conformance list"),
         (vec!["run", "NODE-INIT-001", "NODE-INIT-0O2"], "did you mean NODE-INIT-00"),
-        (vec!["run", "--surface", "nodes"], "is it node?"),
+        (vec!["run", "--surface", "nodes"], "did you mean node?"),
         (
             vec!["run", "NODE-INIT-001", "--out", "/proc/nope"],
             "--out /proc/nope: cannot write to this folder; choose a writable one",
         ),
         (vec!["list", "NO-SUCH-CHECK"], "no check is called"),
-        (vec!["list", "--surface", "zones"], "is it zone?"),
+        (vec!["list", "--surface", "zones"], "did you mean zone?"),
         (vec!["sweep", "--sample", "0"], "--sample"),
         (vec!["sweep", "--compress", "2"], "--provider <FILE|NAME>"),
         (

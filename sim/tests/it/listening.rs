@@ -335,5 +335,5 @@ async fn a_busy_port_is_an_error_that_names_the_address() {
     let options = ListenOptions { cluster: endpoints.cluster.address, ..ListenOptions::default() };
     let error = second.listen(options).await.expect_err("the port is busy");
     let address = endpoints.cluster.address;
-    assert_eq!(error.to_string(), format!("cluster cannot listen on {address}"));
+    assert_eq!(error.to_string(), format!("the listener cluster cannot listen on {address}"));
 }

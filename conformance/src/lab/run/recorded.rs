@@ -100,11 +100,8 @@ impl RecordedRun {
 }
 
 fn no_state() -> InputError {
-    InputError::new(
-        "the recording has no state of the world before the first event; record a whole run with \
-         `sim serve --record`",
-    )
-    .remedy("name a file of `sim serve --record`")
+    InputError::new("the recording has no state of the world before the first event")
+        .remedy("record a whole run with `sim serve --record`")
 }
 
 /// Returns the error for the start of a replica more than 5 s outside the recording.
