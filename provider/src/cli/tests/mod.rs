@@ -285,7 +285,7 @@ fn the_flags_of_the_endpoint_are_read_as_upstream_reads_them() {
         ("--tls-curve-preferences=x25519", "--tls-curve-preferences: unknown group"),
         (
             "--authorization-always-allow-paths=/a*b",
-            "--authorization-always-allow-paths: \"/a*b\" has",
+            "--authorization-always-allow-paths: \"/a*b\" contains",
         ),
         ("--authentication-token-webhook-cache-ttl=5", "--authentication-token-webhook-cache-ttl:"),
     ] {
