@@ -75,14 +75,14 @@ fn an_unusable_cluster_is_reported_before_a_case_starts() {
     assert!(error.contains("mine: the cluster cannot be used"), "{error}");
     assert!(error.contains(remedy), "{error}");
     let place = format!("--kubeconfig={}/none --context=mine", stand.dir.path().display());
-    let said = format!("kubectl get: no cluster at {place} get pods,secrets");
+    let said = format!("kubectl get failed: no cluster at {place} get pods,secrets");
     assert!(error.contains(&said), "{error}");
     let stand = Stand::new(", namespace: nowhere");
     let script = "case $* in *dry-run*) echo no such namespace >&2; exit 1 ;; *) echo '{}' ;; esac";
     stand.kubectl(script);
     let error = stand.refused();
     assert!(error.contains("correct spec.run.cluster.namespace"), "{error}");
-    assert!(error.contains("kubectl create: no such namespace"), "{error}");
+    assert!(error.contains("kubectl create failed: no such namespace"), "{error}");
     // This address is reserved for documentation, so no computer has it.
     let stand = Stand::new(", address: 203.0.113.7");
     stand.kubectl("cat >/dev/null; echo '{}'");
