@@ -168,6 +168,9 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), I
             let subsection = Some(name.as_str()).filter(|n| !n.is_empty());
             sections.get(Section::VirtualCenter, subsection)
         };
+        if name.is_empty() {
+            return Err(nameless(&own, raw.is_yaml));
+        }
         let place = match (is_legacy, raw.is_yaml) {
             (true, true) => "global.".to_owned(),
             (true, false) => "[Global] ".to_owned(),
@@ -193,6 +196,17 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), I
     Ok((Config { vcenters, selection, zones }, raw.warnings))
 }
 
+/// Returns the error for a vCenter without a name.
+fn nameless(own: &Entries<'_>, is_yaml: bool) -> InputError {
+    if is_yaml {
+        let err = InputError::new("the name of a vCenter is empty");
+        own.fail("vcenter", err.remedy("write a name before the colon"))
+    } else {
+        let err = InputError::new(NO_ADDRESS).remedy("write [VirtualCenter \"address\"]");
+        own.fail("VirtualCenter", err)
+    }
+}
+
 fn vcenter(
     name: &str,
     place: &str,
@@ -200,15 +214,6 @@ fn vcenter(
     global: &Entries<'_>,
     server_required: bool,
 ) -> Result<VcenterConfig, InputError> {
-    if name.is_empty() {
-        // Only YAML requires the key `server`.
-        if server_required {
-            let err = InputError::new("the name of a vCenter is empty");
-            return Err(own.fail("vcenter", err.remedy("write a name before the colon")));
-        }
-        let err = InputError::new(NO_ADDRESS).remedy("write [VirtualCenter \"address\"]");
-        return Err(own.fail("VirtualCenter", err));
-    }
     let host = server(name, place, own, server_required)?;
     let or_global = |key: &str| -> Result<Option<String>, InputError> {
         Ok(own.text(key)?.or(global.text(key)?))

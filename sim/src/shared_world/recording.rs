@@ -29,7 +29,7 @@ struct Head<S> {
 
 /// A line of a recording after the first: an event or a mark.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields, expecting = "expected an event or a mark")]
+#[serde(untagged, deny_unknown_fields)]
 enum Line<E> {
     /// An event of the world, with the world time at which it happened.
     Event { t: Time, event: E },
@@ -91,11 +91,8 @@ pub enum RecordingError {
     #[error("the file is empty: expected the version and the state of the world in line 1")]
     Empty,
     /// A line is not valid JSON of the expected form.
-    #[error(
-        "line {line}: is not a valid line of a recording: {}",
-        // Without the place within the line, which the parser calls `line 1`.
-        .error.to_string().split(" at line ").next().unwrap_or_default()
-    )]
+    // The message of the parser would name a second line, because it counts lines within this one.
+    #[error("line {line}: not valid in a recording from column {} on", .error.column())]
     Malformed {
         /// Number of the line, from 1.
         line: usize,
