@@ -61,7 +61,7 @@ pub enum Mutant {
     /// Supervisor: the provider reads the token only once. `TokenSource::with_mutant` sets this
     /// defect, because the caller of `run` makes the source.
     TokenNeverReread,
-    /// Supervisor: in each round the guard releases up to a tenth of the nodes (at least one) as
+    /// In each round the guard releases up to a tenth of the nodes (at least one) as
     /// soon as it holds them, with their first proof. The remaining held nodes need a second proof,
     /// as without the defect.
     GuardSkipped,
@@ -86,8 +86,9 @@ pub enum Mutant {
 
 #[cfg(feature = "mutants")]
 impl Mutant {
-    /// Defects of vCenter mode; some of them also affect Supervisor mode.
-    pub const ALL: [Mutant; 18] = [
+    /// Defects that affect vCenter mode. Those outside of [`VCENTER_ONLY`](Self::VCENTER_ONLY) also
+    /// affect Supervisor mode.
+    pub const VCENTER: [Mutant; 19] = [
         Mutant::ErrorIsGone,
         Mutant::EmptySearchIsGone,
         Mutant::EmptyClearsAddresses,
@@ -105,10 +106,25 @@ impl Mutant {
         Mutant::AlwaysWriteAddresses,
         Mutant::NoLogout,
         Mutant::StaleProof,
+        Mutant::GuardSkipped,
         Mutant::Idle,
     ];
 
-    /// Further defects for Supervisor mode, in the instances modes that keep a view.
+    /// Defects in code that only vCenter mode uses.
+    pub const VCENTER_ONLY: [Mutant; 9] = [
+        Mutant::EmptySearchIsGone,
+        Mutant::NoSingleFlight,
+        Mutant::ZonesWhenOff,
+        Mutant::IgnoreInvalidCollectorVersion,
+        Mutant::LoginPerCall,
+        Mutant::NoDeadline,
+        Mutant::NoLockout,
+        Mutant::GuessDuplicates,
+        Mutant::NoLogout,
+    ];
+
+    /// Defects that Supervisor mode is tested with, in the instances modes that keep a view. Those
+    /// outside of [`VCENTER`](Self::VCENTER) affect no other mode.
     pub const SUPERVISOR: [Mutant; 12] = [
         Mutant::CollectionNotFoundIsGone,
         Mutant::UuidCaseMatters,

@@ -186,27 +186,14 @@ pub(super) fn modes(text: &str) -> Result<Modes, String> {
     }
 }
 
-/// Mutants in code that only vCenter mode uses.
-const VCENTER_MUTANTS: [Mutant; 9] = [
-    Mutant::EmptySearchIsGone,
-    Mutant::NoSingleFlight,
-    Mutant::ZonesWhenOff,
-    Mutant::IgnoreInvalidCollectorVersion,
-    Mutant::LoginPerCall,
-    Mutant::NoDeadline,
-    Mutant::NoLockout,
-    Mutant::GuessDuplicates,
-    Mutant::NoLogout,
-];
-
 /// Checks that the provider in one of the modes has the mutant.
 pub(super) fn check_mutant(mutant: Mutant, modes: Modes) -> Result<(), InputError> {
-    let only = match mutant {
-        it if VCENTER_MUTANTS.contains(&it) => Backend::VCenter,
-        // The guard against the deletion of too many Nodes is the same in both modes.
-        Mutant::GuardSkipped => return Ok(()),
-        it if Mutant::SUPERVISOR.contains(&it) => Backend::Supervisor,
-        _ => return Ok(()),
+    let only = if Mutant::VCENTER_ONLY.contains(&mutant) {
+        Backend::VCenter
+    } else if !Mutant::VCENTER.contains(&mutant) {
+        Backend::Supervisor
+    } else {
+        return Ok(());
     };
     if modes.0.contains(&only) {
         return Ok(());
@@ -217,7 +204,8 @@ pub(super) fn check_mutant(mutant: Mutant, modes: Modes) -> Result<(), InputErro
 }
 
 fn mutant(text: &str) -> Result<Mutant, String> {
-    let all = || Mutant::ALL.into_iter().chain(Mutant::SUPERVISOR);
+    let further = || Mutant::SUPERVISOR.into_iter().filter(|it| !Mutant::VCENTER.contains(it));
+    let all = || Mutant::VCENTER.into_iter().chain(further());
     all().find(|it| format!("{it:?}") == text).ok_or_else(|| {
         let names: Vec<String> = all().map(|it| format!("{it:?}")).collect();
         format!("expected one of {}", names.join(", "))
@@ -233,14 +221,21 @@ mod tests {
         let refused = |mutant, mode| {
             check_mutant(mutant, modes(mode).unwrap_or_else(|it| panic!("{it}"))).is_err()
         };
-        for mutant in Mutant::ALL {
+        for mutant in Mutant::VCENTER {
             assert!(!refused(mutant, "vcenter") && !refused(mutant, "all"), "{mutant:?}");
         }
         for mutant in Mutant::SUPERVISOR {
             assert!(!refused(mutant, "supervisor") && !refused(mutant, "all"), "{mutant:?}");
-            assert_eq!(refused(mutant, "vcenter"), mutant != Mutant::GuardSkipped, "{mutant:?}");
+            let in_both = Mutant::VCENTER.contains(&mutant);
+            assert_ne!(refused(mutant, "vcenter"), in_both, "{mutant:?}");
         }
-        assert!(refused(Mutant::LoginPerCall, "supervisor"));
+        for mutant in Mutant::VCENTER_ONLY {
+            assert!(
+                refused(mutant, "supervisor") && Mutant::VCENTER.contains(&mutant),
+                "{mutant:?}"
+            );
+        }
+        assert!(!refused(Mutant::GuardSkipped, "vcenter"));
         assert!(!refused(Mutant::ErrorIsGone, "supervisor"));
     }
 }
