@@ -231,8 +231,8 @@ fn cluster(
     values.insert("manifest.dir".to_owned(), directory.unwrap_or_default());
     let place = manifest.place(&values).map_err(|name| {
         anyhow!(
-            "the placeholder $({name}) has no value in spec.run.cluster; remove it, or set the \
-             variable of an env placeholder"
+            "spec.run.cluster contains the placeholder $({name}), which has no value there; remove \
+             it, or set the environment variable if it is of the form $(env.NAME)"
         )
     })?;
     Cluster::new(launcher.clone(), environment, &place).map(Some)

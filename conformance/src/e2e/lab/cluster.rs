@@ -189,8 +189,8 @@ impl Cluster {
         let all = async || Ok(self.nodes().await.is_ok_and(|it| it.len() >= n).then_some(()));
         if crate::e2e::until(Duration::from_secs(120), all).await?.is_none() {
             bail!(
-                "some Nodes of the kind cluster do not exist after 120 s; delete the lab with \
-                 `conformance e2e down` and make it again"
+                "the API server of the kind cluster does not list all its Nodes after 120 s; \
+                 delete the lab with `conformance e2e down` and make it again"
             );
         }
         Ok(())
