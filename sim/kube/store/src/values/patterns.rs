@@ -1,16 +1,40 @@
 //! Regular expressions with the meaning that they have in Go: `\d`, `\w`, `\s` and `\b` match ASCII
 //! only. Common errors have the texts of Go's `regexp`.
 
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
 use regex::Regex;
 use regex_syntax::ast::{
     self, Assertion, AssertionKind, Ast, ClassPerl, ClassPerlKind, ClassSetItem, ErrorKind,
 };
+
+/// The patterns that this process has compiled. Every new cluster compiles the patterns of the same
+/// custom resource definitions, which took a sixth of the time of a run of the catalogue.
+static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
+
+/// The largest number of patterns in [`COMPILED`]. Later patterns are compiled each time.
+const MOST_COMPILED: usize = 4096;
 
 /// Compiles a pattern in Go's syntax. Go, like the crate `regex`, has no look-around.
 ///
 /// # Errors
 /// Go's error text for a common error, a text of the regex crates for any other.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
+    let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(regex) = known().get(pattern) {
+        return Ok(regex.clone());
+    }
+    let regex = translate(pattern)?;
+    let mut known = known();
+    if known.len() < MOST_COMPILED {
+        known.insert(pattern.to_owned(), regex.clone());
+    }
+    Ok(regex)
+}
+
+/// Compiles a pattern without the cache; see [`compile`].
+fn translate(pattern: &str) -> Result<Regex, String> {
     let refused = |why: String| format!("error parsing regexp: {why}");
     let parsed = ast::parse::Parser::new().parse(pattern);
     let ast = parsed.map_err(|error| refused(in_go(pattern, &error)))?;
