@@ -12,7 +12,7 @@ fn main() {
         conformance::checks::all(backend).into_iter().map(move |check| {
             Trial::test(check.id, move || {
                 let stage = Stage { mode: backend.into(), ..Stage::default() };
-                let conclusion = Conclusion::run(&check, &stage, &mut Default::default);
+                let conclusion = Conclusion::run(&check, &stage, Default::default);
                 match conclusion.evidence(&stage) {
                     None => Ok(()),
                     Some(evidence) => Err(Failed::from(evidence)),

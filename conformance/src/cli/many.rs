@@ -8,7 +8,7 @@ use crate::lives::mode_comparison;
 use crate::suite::report;
 
 pub(super) fn compare(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Result<ExitCode> {
-    let mut clock = elapsed();
+    let clock = elapsed();
     match mode_comparison::compare(runs, seed, None) {
         Err(difference) => {
             writeln!(out, "{difference}")?;

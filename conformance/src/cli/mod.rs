@@ -85,7 +85,7 @@ fn surroundings() -> anyhow::Result<e2e::command::Surroundings> {
 
 /// Starts a clock. The returned function returns the wall time since this start; only reports show
 /// it.
-fn elapsed() -> impl FnMut() -> Duration {
+fn elapsed() -> impl Fn() -> Duration + Copy + Sync {
     #[expect(clippy::disallowed_methods, reason = "the wall time of a whole run, for reports only")]
     let begin = Instant::now();
     move || begin.elapsed()

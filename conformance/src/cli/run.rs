@@ -2,6 +2,8 @@
 //! the exit code.
 
 use std::io::Write;
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,14 +11,18 @@ use std::time::Duration;
 use super::args::{RunArguments, check_mutant};
 use super::elapsed;
 use super::output::PipeOutput;
-use crate::checks::PlayedCase;
+use crate::checks::{Case, Check, PlayedCase};
 use crate::cost::{self, Table};
 use crate::foreign;
 use crate::judge::verdict::Verdict;
 use crate::lab::{Mode, Stage, peak_resident};
 use crate::scenario::{Backend, InputError};
+use crate::suite::ahead::in_order;
 use crate::suite::report::{self, About, Ledgers, Tally};
-use crate::suite::{Conclusion, Filter};
+use crate::suite::{Conclusion, Filter, TimedCase};
+
+/// Largest number of cases that run at a time. Each needs memory for its world and ledger.
+const MOST_AT_A_TIME: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 
 pub(super) fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     // The exit code and the files matter even if the reader closes the pipe before the table ends.
@@ -46,17 +52,24 @@ fn run_ours(
 ) -> anyhow::Result<ExitCode> {
     let modes = arguments.mode.0;
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
-    let mut clock = elapsed();
+    let clock = elapsed();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
-    let conclusions = judge_ours(out, filter, arguments, (&stage, ledgers.as_ref()), &mut clock)?;
-    for conclusion in &conclusions {
-        if let Some(evidence) = conclusion.evidence(&stage) {
-            writeln!(out, "\n{evidence}")?;
+    let counts_calls =
+        arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost;
+    // The counting plays large fleets, one at a time. It runs beside the checks, so that all
+    // processors have work until the end.
+    let (conclusions, tables) = std::thread::scope(|scope| {
+        let counting = counts_calls.then(|| scope.spawn(|| cost::measure(&stage, modes)));
+        let conclusions = judge_ours(out, filter, arguments, (&stage, ledgers.as_ref()), clock)?;
+        for conclusion in &conclusions {
+            if let Some(evidence) = conclusion.evidence(&stage) {
+                writeln!(out, "\n{evidence}")?;
+            }
         }
-    }
-    let mut tables = Vec::new();
-    if arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost {
-        tables = cost::measure(&stage, modes);
+        let tables = counting.map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        anyhow::Ok((conclusions, tables.unwrap_or_default()))
+    })?;
+    if counts_calls {
         writeln!(out, "\nCalls by phase and number of nodes, ours and upstream's")?;
     }
     show(out, &tables, arguments.operations)?;
@@ -85,38 +98,58 @@ fn run_ours(
 }
 
 /// Judges our provider by the checks of `filter` in every mode, prints each conclusion, and writes
-/// the ledger of each case to the given `Ledgers`, if any. With `--fail-fast`, ends after the first
-/// check that is neither passed (`pass` or `partial`) nor skipped.
+/// the ledger of each case to the given `Ledgers`, if any. Plays as many cases at a time as the
+/// machine has processors, up to [`MOST_AT_A_TIME`]. With `--fail-fast`, ends after the first check
+/// that is neither passed (`pass` or `partial`) nor skipped.
 fn judge_ours(
     out: &mut impl Write,
     filter: &Filter,
     arguments: &RunArguments,
     (stage, ledgers): (&Stage, Option<&Ledgers>),
-    clock: &mut impl FnMut() -> Duration,
+    clock: impl Fn() -> Duration + Sync,
 ) -> anyhow::Result<Vec<Conclusion>> {
-    let mut conclusions: Vec<Conclusion> = Vec::new();
-    for &backend in arguments.mode.0 {
-        let stage = Stage { mode: Mode::new(backend, arguments.instances_mode), ..stage.clone() };
-        writeln!(out, "{}", backend.title())?;
-        for check in &filter.checks(backend) {
-            let n = conclusions.len();
-            let mut keep = |case: usize, outcome: &PlayedCase| match ledgers {
-                None => Ok(()),
-                Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
-            };
-            let fail_fast = arguments.fail_fast;
-            let conclusion = Conclusion::run_with(check, &stage, fail_fast, clock, &mut keep)?;
-            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
-            out.flush()?;
-            let is_good =
-                conclusion.verdict.is_held() || matches!(conclusion.verdict, Verdict::Skipped(_));
-            conclusions.push(conclusion);
-            if fail_fast && !is_good {
-                return Ok(conclusions);
+    let selected: Vec<(Stage, Vec<Check>)> = arguments
+        .mode
+        .0
+        .iter()
+        .map(|&backend| {
+            let mode = Mode::new(backend, arguments.instances_mode);
+            (Stage { mode, ..stage.clone() }, filter.checks(backend))
+        })
+        .collect();
+    let cases: Vec<(&Case, &Stage)> = selected
+        .iter()
+        .flat_map(|(stage, checks)| checks.iter().map(move |check| (stage, check)))
+        .flat_map(|(stage, check)| check.cases.iter().map(move |case| (case, stage)))
+        .collect();
+    let play = |(case, stage): &(&Case, &Stage)| TimedCase::play(case, stage, &clock);
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    in_order(threads.min(MOST_AT_A_TIME), &cases, play, |played| {
+        let mut conclusions: Vec<Conclusion> = Vec::new();
+        for (stage, checks) in &selected {
+            let backend = stage.mode.backend();
+            writeln!(out, "{}", backend.title())?;
+            for check in checks {
+                let n = conclusions.len();
+                let mut keep = |case: usize, outcome: &PlayedCase| match ledgers {
+                    None => Ok(()),
+                    Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
+                };
+                let fail_fast = arguments.fail_fast;
+                let conclusion =
+                    Conclusion::of_played(check, backend, fail_fast, played, &mut keep)?;
+                write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
+                out.flush()?;
+                let is_good = conclusion.verdict.is_held()
+                    || matches!(conclusion.verdict, Verdict::Skipped(_));
+                conclusions.push(conclusion);
+                if fail_fast && !is_good {
+                    return Ok(conclusions);
+                }
             }
         }
-    }
-    Ok(conclusions)
+        Ok(conclusions)
+    })
 }
 
 /// Runs the checks against the provider of a manifest, on the real clock. Reads the environment of

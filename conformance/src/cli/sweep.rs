@@ -203,7 +203,7 @@ fn one(
     totals: &mut Totals,
 ) -> anyhow::Result<()> {
     let stage = Stage { mode, seed: arguments.seed, ..Stage::default() };
-    let mut clock = elapsed();
+    let clock = elapsed();
     let mut all = trials(kind, &stage, |life| is_wanted(arguments, life));
     let n_all = all.len();
     if let Some(n) = arguments.sample {

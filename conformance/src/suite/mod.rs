@@ -1,5 +1,6 @@
 //! Runs checks of the catalogue and combines the results of their cases into conclusions.
 
+pub(crate) mod ahead;
 mod case_result;
 pub mod report;
 
@@ -11,7 +12,7 @@ use provider::InstancesMode;
 use serde::Serialize;
 
 use crate::catalogue::{self, Entry, Requirement};
-use crate::checks::{self, Check, PlayedCase};
+use crate::checks::{self, Case, Check, PlayedCase};
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
 use crate::scenario::{Backend, InputError};
@@ -46,6 +47,22 @@ pub struct Conclusion {
     pub again: Option<String>,
     /// Wall time of the check.
     pub took: Duration,
+}
+
+/// A case that was played, with the wall time that it took.
+#[derive(Debug)]
+pub(crate) struct TimedCase {
+    outcome: PlayedCase,
+    took: Duration,
+}
+
+impl TimedCase {
+    /// Plays a case. `clock` returns the wall time since any fixed point.
+    pub(crate) fn play(case: &Case, stage: &Stage, clock: impl Fn() -> Duration) -> Self {
+        let begin = clock();
+        let outcome = case.run(stage);
+        Self { outcome, took: clock().saturating_sub(begin) }
+    }
 }
 
 /// One check in `results.json`.
@@ -161,48 +178,41 @@ impl Filter {
 impl Conclusion {
     /// Plays all cases of a check and combines their results. `clock` returns the wall time since
     /// any fixed point.
-    pub fn run(check: &Check, stage: &Stage, clock: &mut dyn FnMut() -> Duration) -> Self {
-        Self::run_with(check, stage, false, clock, &mut |_, _| Ok(()))
+    pub fn run(check: &Check, stage: &Stage, clock: impl Fn() -> Duration) -> Self {
+        let mut played = check.cases.iter().map(|case| TimedCase::play(case, stage, &clock));
+        Self::of_played(check, stage.mode.backend(), false, &mut played, &mut |_, _| Ok(()))
             .expect("the closure for `show` returns no error")
     }
 
-    /// Plays the cases of a check and combines their results. With `fail_fast`, does not play the
-    /// cases after the first one that fails. Calls `show` after each case that was played, with the
-    /// index of the case and its outcome, which still contains world and ledger. `clock` returns
-    /// the wall time since any fixed point.
+    /// Combines the results of the cases of a check, which `played` yields in their order. With
+    /// `fail_fast`, leaves out the cases after the first one that fails. Calls `show` for each case
+    /// that was played, with its index and its outcome, which still contains world and ledger.
     ///
     /// # Errors
     /// Returns the first error of `show`.
-    pub fn run_with(
+    pub(crate) fn of_played(
         check: &Check,
-        stage: &Stage,
+        backend: Backend,
         fail_fast: bool,
-        clock: &mut dyn FnMut() -> Duration,
+        played: &mut dyn Iterator<Item = TimedCase>,
         show: &mut dyn FnMut(usize, &PlayedCase) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
-        let begin = clock();
         let mut cases: Vec<CaseResult> = Vec::new();
         let mut not_run = Vec::new();
-        let mut before = begin;
-        for (n, case) in check.cases.iter().enumerate() {
-            let has_failed = |it: &CaseResult| matches!(it.verdict, Verdict::Fail(_));
-            if fail_fast && cases.last().is_some_and(has_failed) {
-                let rest = check.cases[n..].iter().map(|it| it.name.clone());
-                not_run.extend(
-                    rest.map(|it| (it, Verdict::skipped("an earlier case of the check failed"))),
-                );
+        for (n, TimedCase { outcome, took }) in played.take(check.cases.len()).enumerate() {
+            show(n, &outcome)?;
+            let has_failed = matches!(outcome.verdict, Verdict::Fail(_));
+            cases.push(CaseResult::new(outcome, took));
+            if fail_fast && has_failed {
+                let why = || Verdict::skipped("an earlier case of the check failed");
+                not_run = check.cases[n + 1..].iter().map(|it| (it.name.clone(), why())).collect();
                 break;
             }
-            let outcome = case.run(stage);
-            show(n, &outcome)?;
-            let now = clock();
-            cases.push(CaseResult::new(outcome, now.saturating_sub(before)));
-            before = now;
         }
         let entry =
             catalogue::entry(check.id).expect("a test verifies that the catalogue has every check");
-        let took = before.saturating_sub(begin);
-        Ok(Self::combine(entry, stage.mode.backend(), cases, not_run, took))
+        let took = cases.iter().map(|it| it.took).sum();
+        Ok(Self::combine(entry, backend, cases, not_run, took))
     }
 
     /// Combines the results of cases. The verdict is the worst one of the played cases, or partial

@@ -318,7 +318,7 @@ fn polling_and_v1_pass_the_deletion_checks_that_apply_to_them() {
             if !ids.iter().any(|id| check.id.starts_with(id)) {
                 continue;
             }
-            let conclusion = Conclusion::run(&check, &stage, &mut || Duration::ZERO);
+            let conclusion = Conclusion::run(&check, &stage, || Duration::ZERO);
             n_run += conclusion.outcomes.len();
             let not_passed = |it: &&CaseResult| it.verdict != Verdict::Pass;
             others.extend(
