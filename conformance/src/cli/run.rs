@@ -3,7 +3,6 @@
 
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use super::args::{RunArguments, check_mutant};
 use super::elapsed;
 use super::output::PipeOutput;
-use crate::checks::{Case, Check, PlayedCase};
+use crate::checks::{Case, Check};
 use crate::cost::{self, Table};
 use crate::foreign;
 use crate::judge::verdict::Verdict;
@@ -19,7 +18,7 @@ use crate::lab::{Mode, Stage, peak_resident};
 use crate::scenario::{Backend, InputError};
 use crate::suite::ahead::in_order;
 use crate::suite::report::{self, About, Ledgers, Tally};
-use crate::suite::{Conclusion, Filter, TimedCase};
+use crate::suite::{CaseResult, Conclusion, Filter};
 
 /// Largest number of cases that run at a time. Each needs memory for its world and ledger.
 const MOST_AT_A_TIME: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
@@ -54,22 +53,15 @@ fn run_ours(
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let clock = elapsed();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
-    let counts_calls =
-        arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost;
-    // The counting plays large fleets, one at a time. It runs beside the checks, so that all
-    // processors have work until the end.
-    let (conclusions, tables) = std::thread::scope(|scope| {
-        let counting = counts_calls.then(|| scope.spawn(|| cost::measure(&stage, modes)));
-        let conclusions = judge_ours(out, filter, arguments, (&stage, ledgers.as_ref()), clock)?;
-        for conclusion in &conclusions {
-            if let Some(evidence) = conclusion.evidence(&stage) {
-                writeln!(out, "\n{evidence}")?;
-            }
+    let conclusions = judge_ours(out, filter, arguments, (&stage, ledgers.as_ref()), clock)?;
+    for conclusion in &conclusions {
+        if let Some(evidence) = conclusion.evidence(&stage) {
+            writeln!(out, "\n{evidence}")?;
         }
-        let tables = counting.map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        anyhow::Ok((conclusions, tables.unwrap_or_default()))
-    })?;
-    if counts_calls {
+    }
+    let mut tables = Vec::new();
+    if arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost {
+        tables = cost::measure(&stage, modes);
         writeln!(out, "\nCalls by phase and number of nodes, ours and upstream's")?;
     }
     show(out, &tables, arguments.operations)?;
@@ -117,27 +109,30 @@ fn judge_ours(
             (Stage { mode, ..stage.clone() }, filter.checks(backend))
         })
         .collect();
-    let cases: Vec<(&Case, &Stage)> = selected
-        .iter()
-        .flat_map(|(stage, checks)| checks.iter().map(move |check| (stage, check)))
-        .flat_map(|(stage, check)| check.cases.iter().map(move |case| (case, stage)))
+    let checks =
+        || selected.iter().flat_map(|(stage, checks)| checks.iter().map(move |it| (stage, it)));
+    let cases: Vec<CaseToPlay<'_>> = checks()
+        .enumerate()
+        .flat_map(|(n, (stage, check))| {
+            let case =
+                move |(case_n, case)| CaseToPlay { stage, id: check.id, case, place: (n, case_n) };
+            check.cases.iter().enumerate().map(case)
+        })
         .collect();
-    let play = |(case, stage): &(&Case, &Stage)| TimedCase::play(case, stage, &clock);
-    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    in_order(threads.min(MOST_AT_A_TIME), &cases, play, |played| {
+    let play = |it: &CaseToPlay<'_>| {
+        CaseResult::play(it.case, it.stage, &clock, |outcome| match ledgers {
+            None => Ok(()),
+            Some(ledgers) => ledgers.put(it.place, (it.id, it.stage.mode.backend()), outcome),
+        })
+    };
+    let mut report = |played: &mut dyn Iterator<Item = anyhow::Result<CaseResult>>| {
         let mut conclusions: Vec<Conclusion> = Vec::new();
         for (stage, checks) in &selected {
             let backend = stage.mode.backend();
             writeln!(out, "{}", backend.title())?;
             for check in checks {
-                let n = conclusions.len();
-                let mut keep = |case: usize, outcome: &PlayedCase| match ledgers {
-                    None => Ok(()),
-                    Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
-                };
                 let fail_fast = arguments.fail_fast;
-                let conclusion =
-                    Conclusion::of_played(check, backend, fail_fast, played, &mut keep)?;
+                let conclusion = Conclusion::of_played(check, backend, fail_fast, played)?;
                 write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
                 out.flush()?;
                 let is_good = conclusion.verdict.is_held()
@@ -149,7 +144,23 @@ fn judge_ours(
             }
         }
         Ok(conclusions)
-    })
+    };
+    if arguments.fail_fast {
+        // A thread that plays ahead would write ledgers of cases that are left out.
+        return report(&mut cases.iter().map(play));
+    }
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    in_order(threads.min(MOST_AT_A_TIME), &cases, play, report)
+}
+
+/// A case of the main job.
+struct CaseToPlay<'a> {
+    stage: &'a Stage,
+    /// ID of its check.
+    id: &'static str,
+    case: &'a Case,
+    /// Index of the check, and index of the case in the check.
+    place: (usize, usize),
 }
 
 /// Runs the checks against the provider of a manifest, on the real clock. Reads the environment of

@@ -10,7 +10,6 @@ mod print;
 mod supervisor;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use sim::Class;
@@ -19,7 +18,7 @@ use sim::ledger::Record;
 pub use phases::Phase;
 pub use print::budgets;
 
-use crate::lab::{Mode, Run, Stage, run};
+use crate::lab::{Mode, Run, Stage, memory, run};
 use crate::scenario::{Backend, Scenario};
 use provider::InstancesMode;
 
@@ -219,18 +218,13 @@ pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
     })
 }
 
-/// Fleet size, in nodes, above which this process plays only one such fleet at a time, because two
-/// at once need twice the memory.
-const LARGE: u32 = 1000;
-static LARGE_TURN: Mutex<()> = Mutex::new(());
-
 /// Counts the calls of one mode in every phase, for these fleet sizes.
 pub fn measure_sizes(stage: &Stage, subject: CountedMode, sizes: &[u32]) -> Table {
     let phases = subject.phases();
     let stage = subject.stage(stage);
     let mut rows: Vec<Row> = phases.iter().map(Phase::empty_row).collect();
     for n in sizes.iter().copied() {
-        let _turn = (n > LARGE).then(|| LARGE_TURN.lock().unwrap_or_else(PoisonError::into_inner));
+        let _memory = memory::reserve(memory::estimate_without_log(n));
         let mut last: Option<(Scenario, Run)> = None;
         for (phase, row) in phases.iter().zip(&mut rows) {
             let scenario = (phase.scenario)(n);

@@ -8,6 +8,7 @@ mod acts;
 mod bounds;
 pub(crate) mod capture;
 pub(crate) mod facts;
+pub(crate) mod memory;
 mod provider;
 mod replicas;
 mod run;

@@ -3,9 +3,8 @@
 use std::num::NonZeroUsize;
 use std::sync::mpsc;
 
-/// Number of results per thread that wait for their turn. A thread that is further ahead pauses,
-/// because each result of a case contains the ledger of its run.
-const WAITING: usize = 2;
+/// Number of results per thread that wait for their turn. A thread that is further ahead pauses.
+const WAITING: usize = 64;
 
 /// Calls `work` for each item, on up to `threads` threads, and `consume` with an iterator over the
 /// results, in the order of the items. The threads end when `consume` returns, each after the item
@@ -57,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_consumer_that_returns_early_leaves_out_the_remaining_items() {
-        let (items, done) = (vec![(); 1000], AtomicUsize::new(0));
+        let (items, done) = (vec![(); 10_000], AtomicUsize::new(0));
         let work = |(): &()| done.fetch_add(1, Ordering::Relaxed);
         assert!(in_order(THREE, &items, work, |all| all.next()).is_some());
         // Per thread: the results that wait, one that could not be sent, and the consumed one.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use sim::ledger::Record;
 
-use crate::checks::PlayedCase;
+use crate::checks::{Case, PlayedCase};
 use crate::judge::verdict::Verdict;
 use crate::judge::{Violation, truth};
-use crate::lab::Run;
+use crate::lab::{Run, Stage, memory};
 use crate::scenario::Backend;
 
 /// Maximum number of records in a transcript.
@@ -47,6 +47,25 @@ pub struct Calls {
 }
 
 impl CaseResult {
+    /// Plays a case, calls `show` with its outcome, which still contains world and ledger, and
+    /// returns the result. `clock` returns the wall time since any fixed point.
+    ///
+    /// # Errors
+    /// Returns the error of `show`.
+    pub(crate) fn play(
+        case: &Case,
+        stage: &Stage,
+        clock: impl Fn() -> Duration,
+        show: impl FnOnce(&PlayedCase) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
+        let _memory = memory::reserve(memory::estimate(&case.scenario));
+        let begin = clock();
+        let outcome = case.run(stage);
+        let took = clock().saturating_sub(begin);
+        show(&outcome)?;
+        Ok(Self::new(outcome, took))
+    }
+
     /// Returns the result of `outcome` and drops its run.
     pub fn new(outcome: PlayedCase, took: Duration) -> Self {
         let is_pass = outcome.verdict.reason().is_none();

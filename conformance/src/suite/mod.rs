@@ -12,7 +12,7 @@ use provider::InstancesMode;
 use serde::Serialize;
 
 use crate::catalogue::{self, Entry, Requirement};
-use crate::checks::{self, Case, Check, PlayedCase};
+use crate::checks::{self, Check};
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
 use crate::scenario::{Backend, InputError};
@@ -47,22 +47,6 @@ pub struct Conclusion {
     pub again: Option<String>,
     /// Wall time of the check.
     pub took: Duration,
-}
-
-/// A case that was played, with the wall time that it took.
-#[derive(Debug)]
-pub(crate) struct TimedCase {
-    outcome: PlayedCase,
-    took: Duration,
-}
-
-impl TimedCase {
-    /// Plays a case. `clock` returns the wall time since any fixed point.
-    pub(crate) fn play(case: &Case, stage: &Stage, clock: impl Fn() -> Duration) -> Self {
-        let begin = clock();
-        let outcome = case.run(stage);
-        Self { outcome, took: clock().saturating_sub(begin) }
-    }
 }
 
 /// One check in `results.json`.
@@ -179,30 +163,29 @@ impl Conclusion {
     /// Plays all cases of a check and combines their results. `clock` returns the wall time since
     /// any fixed point.
     pub fn run(check: &Check, stage: &Stage, clock: impl Fn() -> Duration) -> Self {
-        let mut played = check.cases.iter().map(|case| TimedCase::play(case, stage, &clock));
-        Self::of_played(check, stage.mode.backend(), false, &mut played, &mut |_, _| Ok(()))
+        let play = |case| CaseResult::play(case, stage, &clock, |_| Ok(()));
+        let mut played = check.cases.iter().map(play);
+        Self::of_played(check, stage.mode.backend(), false, &mut played)
             .expect("the closure for `show` returns no error")
     }
 
     /// Combines the results of the cases of a check, which `played` yields in their order. With
-    /// `fail_fast`, leaves out the cases after the first one that fails. Calls `show` for each case
-    /// that was played, with its index and its outcome, which still contains world and ledger.
+    /// `fail_fast`, leaves out the cases after the first one that fails.
     ///
     /// # Errors
-    /// Returns the first error of `show`.
+    /// Returns the first error of `played`.
     pub(crate) fn of_played(
         check: &Check,
         backend: Backend,
         fail_fast: bool,
-        played: &mut dyn Iterator<Item = TimedCase>,
-        show: &mut dyn FnMut(usize, &PlayedCase) -> anyhow::Result<()>,
+        played: &mut dyn Iterator<Item = anyhow::Result<CaseResult>>,
     ) -> anyhow::Result<Self> {
         let mut cases: Vec<CaseResult> = Vec::new();
         let mut not_run = Vec::new();
-        for (n, TimedCase { outcome, took }) in played.take(check.cases.len()).enumerate() {
-            show(n, &outcome)?;
-            let has_failed = matches!(outcome.verdict, Verdict::Fail(_));
-            cases.push(CaseResult::new(outcome, took));
+        for (n, result) in played.take(check.cases.len()).enumerate() {
+            let result = result?;
+            let has_failed = matches!(result.verdict, Verdict::Fail(_));
+            cases.push(result);
             if fail_fast && has_failed {
                 let why = || Verdict::skipped("an earlier case of the check failed");
                 not_run = check.cases[n + 1..].iter().map(|it| (it.name.clone(), why())).collect();
