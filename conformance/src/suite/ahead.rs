@@ -1,6 +1,7 @@
 //! Plays independent work on several threads and hands out the results in the order of the work.
 
 use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::sync::mpsc;
 
 /// Number of results per thread that wait for their turn. A thread that is further ahead pauses.
@@ -26,8 +27,14 @@ pub(crate) fn in_order<T: Sync, R: Send, O>(
                 let (sender, receiver) = mpsc::sync_channel(WAITING);
                 scope.spawn(move || {
                     let mut mine = items.iter().skip(first).step_by(threads);
+                    // A thread of its own gives all memory back when it ends; the allocator keeps
+                    // some of the memory that a long-lived thread has freed.
+                    let work = |item| std::thread::scope(|one| one.spawn(|| work(item)).join());
                     // The receiver is dropped after `consume` returned.
-                    mine.try_for_each(|item| sender.send(work(item)))
+                    mine.try_for_each(|item| {
+                        let result = work(item).unwrap_or_else(|panic| resume_unwind(panic));
+                        sender.send(result)
+                    })
                 });
                 receiver
             })
