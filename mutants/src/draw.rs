@@ -79,13 +79,20 @@ const VCENTER_ALONE: [&str; 15] = [
     "provider/src/config/validate.rs",
 ];
 
+/// Paths of code that the catalogue does not run: the server for the Cluster Autoscaler.
+const NOT_PLAYED: [&str; 3] = [
+    "provider/src/controllers/autoscaler",
+    "provider/src/cli/autoscaler.rs",
+    "provider/src/process/autoscaler.rs",
+];
+
 /// True if a mode uses the code of this file.
 fn is_of(mode: &str, file: &str) -> bool {
     let other: &[&str] = match mode {
         "vcenter" => &SUPERVISOR_ALONE,
         _ => &VCENTER_ALONE,
     };
-    !other.iter().any(|it| file.starts_with(it))
+    !other.iter().chain(&NOT_PLAYED).any(|it| file.starts_with(it))
 }
 
 /// Returns the sample of a mode's mutants, drawn by seed, without the handwritten ones.

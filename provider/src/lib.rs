@@ -71,10 +71,11 @@ mod tasks;
 mod telemetry;
 
 // The public API: what a program needs to run the controllers in process.
-pub use app::{
-    Connector, Deps, LeaderElection, Options, RunError, SecretFiles, SupervisorLink, run,
-};
+pub use app::{Connector, Deps, LeaderElection, Options, RunError, SecretFiles, run};
 pub use config::{Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning};
+pub use controllers::autoscaler::{
+    AutoscalerDeps, AutoscalerPanicked, AutoscalerServer, GroupsFile, TlsFiles,
+};
 pub use input::InputError;
 pub use instances::{
     AddressPolicy, Datacenters, HostnameEntry, LateZone, NoneWanted, Selection, SupervisorTuning,
@@ -85,7 +86,8 @@ pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, Endpoint, ProxyError, ProxyRules, TlsError,
     TlsTrust, Transport, from_service, https, https_through,
 };
-pub use supervisor::{ClusterFamily, InstancesMode, VmOperatorVersion};
+pub use supervisor::{ClusterFamily, InstancesMode, SupervisorLink, VmOperatorVersion};
+pub use tasks::Listener;
 pub use telemetry::Telemetry;
 
 // Hidden: for the program `provider` and its tests. These items are not part of the public API and
@@ -94,7 +96,7 @@ pub use telemetry::Telemetry;
 pub mod cli;
 #[doc(hidden)]
 pub use app::{
-    AccessSettings, AllowedPaths, CertificateSource, HealthEndpoint, Listener, Serving, ServingTls,
+    AccessSettings, AllowedPaths, CertificateSource, HealthEndpoint, Serving, ServingTls,
     configuration_changed,
 };
 #[doc(hidden)]

@@ -8,6 +8,10 @@ use std::process::ExitCode;
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(provider::cli::AUTOSCALER) {
+        return autoscaler(words);
+    }
     let arguments = match provider::cli::parse(std::env::args()) {
         Ok(arguments) => arguments,
         Err(provider::cli::ArgumentsError::Clap(err)) => err.exit(),
@@ -16,7 +20,7 @@ fn main() -> ExitCode {
             return ExitCode::from(BAD_INPUT);
         }
     };
-    process::start_logging(&arguments);
+    process::start_logging(arguments.verbosity, arguments.json_logs);
     let runtime = match process::runtime() {
         Ok(runtime) => runtime,
         Err(err) => {
@@ -36,6 +40,29 @@ fn main() -> ExitCode {
         Err(err) => {
             process::print_error(&format!("{err:#}"));
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs `provider autoscaler` with the words after it.
+fn autoscaler(words: impl Iterator<Item = String>) -> ExitCode {
+    let arguments = match provider::cli::parse_autoscaler(words) {
+        Ok(arguments) => arguments,
+        Err(provider::cli::ArgumentsError::Clap(err)) => err.exit(),
+        Err(err) => {
+            process::print_error(&err.to_string());
+            return ExitCode::from(BAD_INPUT);
+        }
+    };
+    process::start_logging(arguments.v, false);
+    match process::run_autoscaler(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            process::print_error(&err.to_string());
+            match err {
+                process::AutoscalerFailure::Input(_) => ExitCode::from(BAD_INPUT),
+                process::AutoscalerFailure::Other(_) => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod autoscaler;
 mod budgets;
 mod certificates;
 mod clusters;

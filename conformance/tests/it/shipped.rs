@@ -65,6 +65,8 @@ fn sim_and_provider_share_no_wire_types() {
     for foreign in [
         "vsphere-cloud-provider",
         "vsphere-cloud-provider-vcenter",
+        "vsphere-cloud-provider-externalgrpc",
+        "tonic",
         "kube",
         "kube-core",
         "k8s-openapi",

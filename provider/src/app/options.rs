@@ -11,6 +11,7 @@ use crate::{
     VcenterConfig,
     instances::{SupervisorTuning, Tuning},
     model::Clock,
+    supervisor::SupervisorLink,
     telemetry::Telemetry,
 };
 
@@ -111,16 +112,6 @@ impl Default for LeaderElection {
             retry_period: Duration::from_secs(2),
         }
     }
-}
-
-/// Connection to the Supervisor.
-#[derive(Clone)]
-pub struct SupervisorLink {
-    /// Client with address, trusted roots and token; see [`authenticated`](crate::authenticated).
-    /// It should neither retry nor have deadlines, because the provider implements both.
-    pub client: kube::Client,
-    /// The namespace that holds the cluster's machines.
-    pub namespace: String,
 }
 
 /// The dependencies of [`run`](super::run), which its caller supplies: clients, time, randomness

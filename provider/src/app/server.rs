@@ -2,17 +2,13 @@
 //!
 //! Upstream answers 404 on `/livez` and `/readyz`; serving them is an intended difference.
 
-use std::{convert::Infallible, fmt::Write as _, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
-};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -20,7 +16,7 @@ use super::{
     access::{Access, AccessSettings},
     certificate::{Certificate, CertificateSource, ServingTls},
 };
-use crate::{InputError, telemetry::Telemetry};
+use crate::{InputError, tasks::Listener, telemetry::Telemetry};
 
 /// Time for which the stop waits for the tasks of connections. It drops established connections at
 /// once, so that only a TLS handshake may take longer.
@@ -28,30 +24,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Time that a client may take for the TLS handshake, and again for the headers of each request.
 const HEADERS: Duration = Duration::from_secs(10);
 const PLAIN: &str = "text/plain; charset=utf-8";
-
-/// A source of connections to the endpoint: a socket, or pipes within a process.
-pub trait Listener: Send {
-    /// An accepted connection.
-    type Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    /// Returns the next connection.
-    ///
-    /// Cancel safe.
-    ///
-    /// # Errors
-    ///
-    /// If no connection can be accepted now. The endpoint logs the error and calls again after 100
-    /// ms.
-    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Connection>> + Send;
-}
-
-impl Listener for TcpListener {
-    type Connection = tokio::net::TcpStream;
-
-    async fn accept(&mut self) -> io::Result<Self::Connection> {
-        TcpListener::accept(self).await.map(|(stream, _)| stream)
-    }
-}
 
 /// Settings of the endpoint.
 #[derive(Clone, Default)]

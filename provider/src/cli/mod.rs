@@ -6,8 +6,8 @@
 //! in names of flags count as dashes, `--flag value` and `--flag=value` both work (except that a
 //! boolean flag needs the second form), and a boolean flag without a value means true.
 
+mod autoscaler;
 mod controllers;
-mod duration;
 mod flags;
 mod serving;
 mod supervisor;
@@ -21,7 +21,10 @@ use crate::{
     InputError, InstancesMode, LeaderElection, Options, UnknownKeys, controllers::node::valid_label,
 };
 
-pub use duration::parse_duration;
+pub use crate::input::parse_duration;
+pub use autoscaler::{
+    AutoscalerArguments, COMMAND as AUTOSCALER, autoscaler_command, parse_autoscaler,
+};
 pub use serving::ServingArguments;
 pub use supervisor::SupervisorArguments;
 

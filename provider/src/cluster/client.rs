@@ -124,6 +124,8 @@ impl ClusterError {
 pub(crate) enum PatchKind {
     /// `application/strategic-merge-patch+json`, which the Go framework sends.
     Strategic,
+    /// `application/merge-patch+json`, the kind that custom resources accept.
+    Merge,
 }
 
 impl Cluster {
@@ -189,8 +191,10 @@ impl Cluster {
         kind: PatchKind,
         body: &Value,
     ) -> Result<Value, ClusterError> {
-        let PatchKind::Strategic = kind;
-        let content_type = "application/strategic-merge-patch+json";
+        let content_type = match kind {
+            PatchKind::Strategic => "application/strategic-merge-patch+json",
+            PatchKind::Merge => "application/merge-patch+json",
+        };
         self.request(Method::PATCH, path, Some(content_type), Some(body)).await
     }
 
@@ -201,9 +205,23 @@ impl Cluster {
         path: &str,
         uid: Option<&str>,
     ) -> Result<Value, ClusterError> {
+        self.delete_at(path, uid, None).await
+    }
+
+    /// Deletes an object like [`Cluster::delete`]. With `version` the request also has a
+    /// precondition on the resource version, so that an object that has changed stays.
+    pub(crate) async fn delete_at(
+        &self,
+        path: &str,
+        uid: Option<&str>,
+        version: Option<&str>,
+    ) -> Result<Value, ClusterError> {
         let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
         if let Some(uid) = uid {
             body["preconditions"] = json!({ "uid": uid });
+        }
+        if let Some(version) = version {
+            body["preconditions"]["resourceVersion"] = version.into();
         }
         self.request(Method::DELETE, path, Some("application/json"), Some(&body)).await
     }

@@ -1,6 +1,7 @@
 //! The controllers of the cloud provider: pure decisions in `plan` modules, side effects in `run`
-//! modules and in the modules that those call.
+//! modules and in the modules that those call. `autoscaler` is a server that another program calls.
 
+pub(crate) mod autoscaler;
 pub(crate) mod lifecycle;
 pub(crate) mod node;
 mod queue;

@@ -43,6 +43,14 @@ pub(super) async fn client_from_file(
     make_client(config, &origin)
 }
 
+/// Makes the client of a Supervisor from a kubeconfig, and returns the namespace of its context.
+pub(super) async fn supervisor_client(path: &Path) -> Result<(kube::Client, String), InputError> {
+    let origin = format!("--supervisor-kubeconfig {}", path.display());
+    let config = read(path).await.map_err(|err| err.in_source(origin.as_str()))?;
+    let namespace = config.default_namespace.clone();
+    Ok((make_client(config, &origin)?, namespace))
+}
+
 /// Makes a client of the cluster in which the provider runs; `None` outside a cluster, or if the
 /// configuration of the cluster is invalid.
 pub(super) fn in_cluster_client() -> Option<kube::Client> {

@@ -1,6 +1,7 @@
 //! The parts of the provider that only a process has: the log, files with certificates and secrets,
 //! signals, and the HTTPS endpoint.
 
+mod autoscaler;
 mod endpoint;
 mod files;
 mod kube;
@@ -24,6 +25,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::files::{SystemRoots, read_secrets, read_text, trust};
 
+pub(crate) use autoscaler::{AutoscalerFailure, run as run_autoscaler};
 pub(crate) use serve::{run, runtime};
 
 /// Writes an error to standard error, without the log, which may not have started yet.
@@ -31,8 +33,8 @@ pub(crate) fn print_error(what: &str) {
     let _ = writeln!(io::stderr(), "provider: {what}");
 }
 
-pub(crate) fn start_logging(arguments: &Arguments) {
-    let level = match arguments.verbosity {
+pub(crate) fn start_logging(verbosity: u8, is_json: bool) {
+    let level = match verbosity {
         0..=1 => "info",
         2..=3 => "info,provider=info",
         4..=5 => "info,provider=debug,provider_vcenter=debug",
@@ -42,7 +44,7 @@ pub(crate) fn start_logging(arguments: &Arguments) {
         .with_env_filter(EnvFilter::new(level))
         .with_writer(io::stderr)
         .with_ansi(false);
-    if arguments.json_logs {
+    if is_json {
         builder.json().init();
     } else {
         builder.init();

@@ -149,7 +149,7 @@ async fn run_until_stopped(
 }
 
 /// Returns the clock of the process, which reads the clocks of this host.
-fn clock() -> Clock {
+pub(super) fn clock() -> Clock {
     Clock::new(Arc::new(SystemTime))
 }
 
@@ -174,7 +174,7 @@ impl TimeSource for SystemTime {
 }
 
 /// Returns a random seed for the delays of this process.
-fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

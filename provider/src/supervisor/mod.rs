@@ -4,6 +4,7 @@
 
 mod family;
 mod files;
+mod link;
 mod owner;
 mod settings;
 mod token;
@@ -11,6 +12,7 @@ mod transport;
 
 pub use family::ClusterFamily;
 pub use files::{MountPaths, MountedFiles, read_mounted};
+pub use link::SupervisorLink;
 pub use owner::{OwnerReference, ParseOwnerError};
 pub use settings::{
     InstancesMode, PodIpPool, SupervisorFlags, SupervisorSettings, VmOperatorVersion,

@@ -1,0 +1,201 @@
+//! Messages of the protocol, with the fields of all generations of it. G1 and G2 send and read those
+//! that are named "old" here, G2 and G3 those that are named "new".
+
+use std::collections::BTreeMap;
+
+/// Request or answer without content.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Empty {}
+
+/// A group.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct NodeGroup {
+    /// ID of the group.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// Smallest size.
+    #[prost(int32, tag = "2")]
+    pub min_size: i32,
+    /// Largest size.
+    #[prost(int32, tag = "3")]
+    pub max_size: i32,
+    /// One line for logs.
+    #[prost(string, tag = "4")]
+    pub debug: String,
+}
+
+/// A Node, reduced to what the autoscaler sends.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct SentNode {
+    /// Provider ID.
+    #[prost(string, tag = "1")]
+    pub provider_id: String,
+    /// Name.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// Labels.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl SentNode {
+    /// A Node with this provider ID and name.
+    pub fn new(provider_id: &str, name: &str) -> Self {
+        let (provider_id, name) = (provider_id.to_owned(), name.to_owned());
+        Self { provider_id, name, ..Self::default() }
+    }
+
+    /// The Node that the autoscaler makes up for an instance without Node.
+    pub fn fake(instance: &str, reason: &str) -> Self {
+        let reason = ("k8s.io/cluster-autoscaler/fake-node-reason".to_owned(), reason.to_owned());
+        Self { annotations: BTreeMap::from([reason]), ..Self::new(instance, instance) }
+    }
+}
+
+/// Answer of `NodeGroups`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Groups {
+    /// The groups.
+    #[prost(message, repeated, tag = "1")]
+    pub groups: Vec<NodeGroup>,
+}
+
+/// Request of `NodeGroupForNode`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct OfNode {
+    /// The Node.
+    #[prost(message, optional, tag = "1")]
+    pub node: Option<SentNode>,
+}
+
+/// Answer of `NodeGroupForNode`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct OneGroup {
+    /// The group; absent, or with an empty ID, for a Node of no group.
+    #[prost(message, optional, tag = "1")]
+    pub group: Option<NodeGroup>,
+}
+
+/// Request about one group.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct OfGroup {
+    /// ID of the group.
+    #[prost(string, tag = "1")]
+    pub id: String,
+}
+
+impl OfGroup {
+    /// A request about this group.
+    pub fn new(id: &str) -> Self {
+        Self { id: id.to_owned() }
+    }
+}
+
+/// Answer of `NodeGroupTargetSize`.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct TargetSize {
+    /// Wanted number of instances.
+    #[prost(int32, tag = "1")]
+    pub size: i32,
+}
+
+/// Request of `NodeGroupIncreaseSize` and `NodeGroupDecreaseTargetSize`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Resize {
+    /// Change of the size.
+    #[prost(int32, tag = "1")]
+    pub delta: i32,
+    /// ID of the group.
+    #[prost(string, tag = "2")]
+    pub id: String,
+}
+
+impl Resize {
+    /// A change of this group.
+    pub fn new(id: &str, delta: i32) -> Self {
+        Self { delta, id: id.to_owned() }
+    }
+}
+
+/// Request of `NodeGroupDeleteNodes`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct DeleteNodes {
+    /// The Nodes.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: Vec<SentNode>,
+    /// ID of the group.
+    #[prost(string, tag = "2")]
+    pub id: String,
+}
+
+impl DeleteNodes {
+    /// A deletion of these Nodes of a group.
+    pub fn new(id: &str, nodes: impl IntoIterator<Item = SentNode>) -> Self {
+        Self { nodes: nodes.into_iter().collect(), id: id.to_owned() }
+    }
+}
+
+/// Answer of `NodeGroupNodes`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Instances {
+    /// The instances.
+    #[prost(message, repeated, tag = "1")]
+    pub instances: Vec<Instance>,
+}
+
+/// An instance.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Instance {
+    /// Provider ID of its Node.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// Its state.
+    #[prost(message, optional, tag = "2")]
+    pub status: Option<InstanceStatus>,
+}
+
+impl Instance {
+    /// Number of the state: 0 unknown, 1 running, 2 creating, 3 deleting.
+    pub fn state(&self) -> i32 {
+        self.status.as_ref().map(|it| it.state).unwrap_or_default()
+    }
+}
+
+/// State of an instance.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct InstanceStatus {
+    /// See [`Instance::state`].
+    #[prost(int32, tag = "1")]
+    pub state: i32,
+    /// Reason why it could not be created.
+    #[prost(message, optional, tag = "2")]
+    pub error: Option<InstanceError>,
+}
+
+/// Reason why an instance could not be created.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct InstanceError {
+    /// Code.
+    #[prost(string, tag = "1")]
+    pub code: String,
+    /// Message.
+    #[prost(string, tag = "2")]
+    pub message: String,
+    /// 1: out of resources; 99: other.
+    #[prost(int32, tag = "3")]
+    pub class: i32,
+}
+
+/// Answer of `NodeGroupTemplateNodeInfo`: the same serialized `v1.Node` twice.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Template {
+    /// Old field.
+    #[prost(bytes = "vec", tag = "1")]
+    pub old: Vec<u8>,
+    /// New field.
+    #[prost(bytes = "vec", tag = "2")]
+    pub new: Vec<u8>,
+}

@@ -1,0 +1,131 @@
+//! Parses the command line of `provider autoscaler`.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args as _, Command, FromArgMatches as _};
+
+use super::ArgumentsError;
+use crate::{InputError, VmOperatorVersion};
+
+/// Word after the program's name that selects this command line.
+pub const COMMAND: &str = "autoscaler";
+
+/// Serves Cluster Autoscalers (`--cloud-provider=externalgrpc`) with machines of a Supervisor.
+///
+/// Each machine of a group is a VirtualMachine object in one namespace of the Supervisor. The
+/// server keeps no state of its own, so it may restart at any time.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub struct AutoscalerArguments {
+    /// File with the groups; the server reads it again while it runs
+    #[arg(long, value_name = "FILE")]
+    pub groups: PathBuf,
+    /// Kubeconfig of the Supervisor; its context names the namespace of the machines
+    #[arg(long, value_name = "FILE")]
+    pub supervisor_kubeconfig: PathBuf,
+    /// Namespace of the machines [default: that of the kubeconfig's context]
+    #[arg(long)]
+    pub namespace: Option<String>,
+    /// API version of VirtualMachines: v1alpha5 or v1alpha6
+    #[arg(long, value_name = "VERSION", default_value = "v1alpha5", value_parser = version)]
+    pub vm_operator_api_version: VmOperatorVersion,
+    /// Address and port on which autoscalers connect
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8086")]
+    pub listen: SocketAddr,
+    /// Certificate of the server, in PEM; read again when it changes
+    #[arg(long, value_name = "FILE", requires_all = ["tls_private_key_file", "client_ca_file"])]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Private key of the server, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+    /// Authorities whose client certificates the server accepts, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub client_ca_file: Option<PathBuf>,
+    /// Serves without TLS on an address that other hosts can reach. Whoever connects can create and
+    /// delete machines
+    #[arg(long, conflicts_with = "tls_cert_file")]
+    pub insecure_plain_text: bool,
+    /// Label of Nodes with GPUs
+    #[arg(long, value_name = "KEY", default_value = "")]
+    pub gpu_label: String,
+    /// Verbosity of the log: 0 to 3 logs info and above, 4 and 5 also debug, 6 and more also trace
+    #[arg(short, long, default_value_t = 2)]
+    pub v: u8,
+}
+
+fn version(text: &str) -> Result<VmOperatorVersion, InputError> {
+    let version: VmOperatorVersion = text.parse()?;
+    if version == VmOperatorVersion::V1Alpha2 {
+        let err = InputError::invalid(text, "has no field for the BIOS UUID of a new machine");
+        return Err(err.condition("expected v1alpha5 or v1alpha6"));
+    }
+    Ok(version)
+}
+
+/// Returns the clap command.
+pub fn autoscaler_command() -> Command {
+    let command = Command::new("provider autoscaler").version(env!("CARGO_PKG_VERSION"));
+    AutoscalerArguments::augment_args(command)
+}
+
+/// Parses the words after `provider autoscaler`.
+///
+/// # Errors
+///
+/// For a word that clap refuses, and for an address beyond this host without TLS.
+pub fn parse_autoscaler(
+    arguments: impl IntoIterator<Item = String>,
+) -> Result<AutoscalerArguments, ArgumentsError> {
+    let words = std::iter::once("provider autoscaler".to_owned()).chain(arguments);
+    let matches = autoscaler_command().try_get_matches_from(words)?;
+    let parsed = AutoscalerArguments::from_arg_matches(&matches)?;
+    let is_plain = parsed.tls_cert_file.is_none();
+    if is_plain && !parsed.listen.ip().is_loopback() && !parsed.insecure_plain_text {
+        let err = InputError::invalid(
+            &parsed.listen.to_string(),
+            "is an address that other hosts can reach, and whoever connects without TLS can create and delete machines",
+        );
+        let remedy = "set --tls-cert-file, --tls-private-key-file and --client-ca-file, or --insecure-plain-text";
+        return Err(err.remedy(remedy).in_flag("listen").into());
+    }
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(more: &[&str]) -> Result<AutoscalerArguments, String> {
+        let words = ["--groups", "g.yaml", "--supervisor-kubeconfig", "k"];
+        let words = words.iter().chain(more).map(|word| (*word).to_owned());
+        parse_autoscaler(words).map_err(|err| err.to_string())
+    }
+
+    #[test]
+    fn plain_text_beyond_this_host_needs_a_flag_that_says_so() {
+        assert!(parsed(&[]).is_ok());
+        assert!(parsed(&["--listen", "[::1]:1"]).is_ok());
+        let refused = parsed(&["--listen", "0.0.0.0:8086"]).unwrap_err();
+        assert_eq!(
+            refused,
+            "--listen: \"0.0.0.0:8086\" is an address that other hosts can reach, and whoever connects \
+             without TLS can create and delete machines; set --tls-cert-file, --tls-private-key-file \
+             and --client-ca-file, or --insecure-plain-text"
+        );
+        assert!(parsed(&["--listen", "0.0.0.0:8086", "--insecure-plain-text"]).is_ok());
+        let tls = ["--tls-cert-file", "c", "--tls-private-key-file", "k", "--client-ca-file", "a"];
+        assert!(parsed(&[&["--listen", "0.0.0.0:8086"][..], &tls[..]].concat()).is_ok());
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key_and_the_authorities_of_clients() {
+        for words in [
+            &["--tls-cert-file", "c"][..],
+            &["--tls-cert-file", "c", "--tls-private-key-file", "k"],
+            &["--client-ca-file", "a"],
+            &["--vm-operator-api-version", "v1alpha2"],
+            &["--vm-operator-api-version", "v2"],
+        ] {
+            assert!(parsed(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Node groups: what one machine of a group looks like, and between which numbers the autoscaler
+//! scales.
+
+mod file;
+mod template;
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use serde::Deserialize;
+
+use super::quantity::Quantity;
+use crate::InputError;
+
+pub(crate) use file::parse;
+pub(crate) use template::{Capacity, Platform, node};
+
+/// ID of a group. The autoscaler uses it in logs, metrics and its status.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GroupId(String);
+
+impl GroupId {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A group whose machines are VirtualMachine objects of one namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) id: GroupId,
+    /// Value of the label of the group's machines, and prefix of their names.
+    pub(crate) name: String,
+    pub(crate) min: u32,
+    pub(crate) max: u32,
+    /// True if machines with the label of the group count that another program created.
+    pub(crate) adopt: bool,
+    pub(crate) node: NodeShape,
+    pub(crate) options: OptionOverrides,
+    pub(crate) machine: MachineShape,
+}
+
+/// Properties of the Nodes of a group that its machines do not tell.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NodeShape {
+    pub(crate) region: Option<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) reserved: Reserved,
+    pub(crate) max_pods: u32,
+    /// Size of the disk for Pods; `None` if it is not known.
+    pub(crate) ephemeral_storage: Option<Quantity>,
+    pub(crate) platform: Platform,
+    pub(crate) gpu: Option<Gpu>,
+}
+
+/// A taint with which the Nodes of a group register.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Taint {
+    pub(crate) key: String,
+    #[serde(default)]
+    pub(crate) value: String,
+    pub(crate) effect: Effect,
+}
+
+/// Effect of a taint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) enum Effect {
+    NoSchedule,
+    PreferNoSchedule,
+    NoExecute,
+}
+
+impl Effect {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::NoSchedule => "NoSchedule",
+            Self::PreferNoSchedule => "PreferNoSchedule",
+            Self::NoExecute => "NoExecute",
+        }
+    }
+}
+
+/// Resources that the kubelet keeps for the system, and so are not allocatable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reserved {
+    pub(crate) cpu: Quantity,
+    pub(crate) memory: Quantity,
+    pub(crate) ephemeral_storage: Quantity,
+}
+
+/// GPUs of each machine.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Gpu {
+    /// Resource, such as `nvidia.com/gpu`.
+    pub(crate) resource: String,
+    /// Type, which is the value of the GPU label of the Nodes.
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) count: u32,
+}
+
+/// Settings of the autoscaler that a group overrides.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct OptionOverrides {
+    pub(crate) scale_down_utilization_threshold: Option<f64>,
+    pub(crate) scale_down_gpu_utilization_threshold: Option<f64>,
+    pub(crate) scale_down_unneeded_time: Option<Duration>,
+    pub(crate) scale_down_unready_time: Option<Duration>,
+    pub(crate) max_node_provision_time: Option<Duration>,
+    pub(crate) ignore_daemon_sets_utilization: Option<bool>,
+}
+
+impl OptionOverrides {
+    /// True if the group overrides nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the options of the autoscaler with the overrides of this group.
+    pub(crate) fn applied_to(&self, defaults: externalgrpc::Options) -> externalgrpc::Options {
+        let of = defaults;
+        externalgrpc::Options {
+            scale_down_utilization_threshold: self
+                .scale_down_utilization_threshold
+                .unwrap_or(of.scale_down_utilization_threshold),
+            scale_down_gpu_utilization_threshold: self
+                .scale_down_gpu_utilization_threshold
+                .unwrap_or(of.scale_down_gpu_utilization_threshold),
+            scale_down_unneeded_time: self
+                .scale_down_unneeded_time
+                .unwrap_or(of.scale_down_unneeded_time),
+            scale_down_unready_time: self
+                .scale_down_unready_time
+                .unwrap_or(of.scale_down_unready_time),
+            max_node_provision_time: self
+                .max_node_provision_time
+                .unwrap_or(of.max_node_provision_time),
+            ignore_daemon_sets_utilization: self
+                .ignore_daemon_sets_utilization
+                .unwrap_or(of.ignore_daemon_sets_utilization),
+            zero_or_max_node_scaling: of.zero_or_max_node_scaling,
+        }
+    }
+}
+
+/// Properties of the VirtualMachine objects of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct MachineShape {
+    pub(crate) class_name: String,
+    pub(crate) image_name: String,
+    pub(crate) storage_class: String,
+    #[serde(default)]
+    pub(crate) resource_policy_name: Option<String>,
+    #[serde(default)]
+    pub(crate) zone: Option<String>,
+    #[serde(default)]
+    pub(crate) power_off_mode: PowerOffMode,
+    pub(crate) bootstrap: Bootstrap,
+}
+
+/// Way in which VM Operator powers a machine off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum PowerOffMode {
+    Hard,
+    Soft,
+    #[default]
+    TrySoft,
+}
+
+impl PowerOffMode {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Hard => "Hard",
+            Self::Soft => "Soft",
+            Self::TrySoft => "TrySoft",
+        }
+    }
+}
+
+/// Secret of the namespace with the cloud-init data that makes a machine join the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Bootstrap {
+    pub(crate) secret_name: String,
+    #[serde(default = "user_data")]
+    pub(crate) key: String,
+}
+
+fn user_data() -> String {
+    "user-data".to_owned()
+}
+
+/// Checks that a text is a DNS label of Kubernetes with at most `longest` characters.
+fn check_dns_label(text: &str, longest: usize) -> Result<(), InputError> {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    let ends_well = |byte: Option<&u8>| byte.is_some_and(|byte| is_inner(*byte));
+    let is_valid = bytes.iter().all(|byte| is_inner(*byte) || *byte == b'-')
+        && ends_well(bytes.first())
+        && ends_well(bytes.last())
+        && bytes.len() <= longest;
+    if is_valid {
+        return Ok(());
+    }
+    let err = InputError::invalid(text, "is not a valid name");
+    Err(err.remedy(format!(
+        "write at most {longest} lower-case letters, digits and dashes, with a letter or digit at both ends"
+    )))
+}

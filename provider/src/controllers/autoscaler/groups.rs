@@ -1,0 +1,175 @@
+//! The groups of the server: read from a file, and read again when the autoscaler refreshes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Mutex as Turn, Notify},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    group::{Group, GroupId, parse},
+    supervisor::SupervisorMachines,
+};
+use crate::InputError;
+
+/// Time for which a group that left the file still answers. The autoscaler may ask for it until it
+/// has read the list of groups again.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Shortest time between two reads of the file and of the classes.
+const SHORTEST: Duration = Duration::from_secs(10);
+/// Time after which the file and the classes are read without a refresh.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Reads the file with the groups: its name for errors, and its text.
+pub type GroupsFile = Arc<dyn Fn() -> Result<(String, String), InputError> + Send + Sync>;
+
+/// The groups, and the turns of their changes.
+pub(crate) struct Groups {
+    file: GroupsFile,
+    namespace: String,
+    known: Mutex<Known>,
+    turns: Mutex<BTreeMap<GroupId, Arc<Turn<()>>>>,
+    warned: Mutex<BTreeSet<GroupId>>,
+    reload: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    listed: Vec<Arc<Group>>,
+    /// Groups that have left the file, with the time when.
+    removed: Vec<(Arc<Group>, Instant)>,
+    /// Text from which the groups were read.
+    text: String,
+}
+
+impl Groups {
+    /// Reads the file for the first time.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is no list of groups, or has no valid group.
+    pub(crate) fn read(file: GroupsFile, namespace: &str) -> Result<Self, InputError> {
+        let (name, text) = file()?;
+        let mut parsed = parse(&name, &text, namespace)?;
+        if parsed.groups.is_empty()
+            && let Some(first) = parsed.refused.pop()
+        {
+            return Err(first);
+        }
+        for refused in &parsed.refused {
+            tracing::error!("ignoring a group: {refused}");
+        }
+        let listed = parsed.groups.into_iter().map(Arc::new).collect();
+        Ok(Self {
+            file,
+            namespace: namespace.to_owned(),
+            known: Mutex::new(Known { listed, removed: Vec::new(), text }),
+            turns: Mutex::default(),
+            warned: Mutex::default(),
+            reload: Notify::new(),
+        })
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().expect("no holder panics")
+    }
+
+    /// Returns the groups, in the order of the file.
+    pub(crate) fn all(&self) -> Vec<Arc<Group>> {
+        self.known().listed.clone()
+    }
+
+    /// Returns the group with this ID, also for [`REMEMBERED`] after it left the file.
+    pub(crate) fn by_id(&self, id: &str) -> Option<Arc<Group>> {
+        let known = self.known();
+        let removed = known.removed.iter().filter(|(_, at)| at.elapsed() < REMEMBERED);
+        let mut all = known.listed.iter().chain(removed.map(|(group, _)| group));
+        all.find(|it| it.id.as_str() == id).cloned()
+    }
+
+    /// Returns the listed group with this name.
+    pub(crate) fn by_name(&self, name: &str) -> Option<Arc<Group>> {
+        self.known().listed.iter().find(|it| it.name == name).cloned()
+    }
+
+    /// Returns the lock that orders the changes of a group.
+    pub(crate) fn turn(&self, id: &GroupId) -> Arc<Turn<()>> {
+        let mut turns = self.turns.lock().expect("no holder panics");
+        Arc::clone(turns.entry(id.clone()).or_default())
+    }
+
+    /// Warns once per group that an autoscaler of the third generation loses two of its settings
+    /// for a group with overrides.
+    pub(crate) fn warn_about_overrides(&self, id: &GroupId) {
+        if self.warned.lock().expect("no holder panics").insert(id.clone()) {
+            tracing::warn!(
+                group = %id,
+                "the group overrides options, and the protocol of autoscaler 1.35 and later cannot carry \
+                 the start-up time of nodes: a new node that is not ready counts as unready at once; \
+                 use startup taints, or remove the options of the group (kubernetes/autoscaler#10245)"
+            );
+        }
+    }
+
+    /// Asks for the file to be read again soon.
+    pub(crate) fn request_reload(&self) {
+        self.reload.notify_one();
+    }
+
+    /// Reads the file and the classes of the groups again and again, until the stop.
+    pub(crate) async fn follow(&self, machines: &SupervisorMachines, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            machines.use_groups(&self.all()).await;
+            let soonest = Instant::now() + SHORTEST;
+            tokio::select! {
+                () = self.reload.notified() => {}
+                () = tokio::time::sleep(LONGEST) => {}
+                () = stop.cancelled() => {}
+            }
+            stop.run_until_cancelled(tokio::time::sleep_until(soonest)).await;
+            self.load();
+        }
+    }
+
+    /// Reads the file again. Errors leave the groups as they are.
+    fn load(&self) {
+        let text = (self.file)();
+        let (name, text) = match text {
+            Ok(read) => read,
+            Err(err) => {
+                tracing::error!("cannot read the groups again; keeping the known ones: {err}");
+                return;
+            }
+        };
+        if self.known().text == text {
+            return;
+        }
+        let parsed = match parse(&name, &text, &self.namespace) {
+            Ok(parsed) => parsed,
+            Err(err) => {
+                tracing::error!("cannot read the groups again; keeping the known ones: {err}");
+                return;
+            }
+        };
+        for refused in &parsed.refused {
+            tracing::error!("ignoring a group: {refused}");
+        }
+        let listed: Vec<Arc<Group>> = parsed.groups.into_iter().map(Arc::new).collect();
+        tracing::info!(n = listed.len(), "read the groups again");
+        let mut known = self.known();
+        let is_listed = |group: &Arc<Group>| listed.iter().any(|it| it.id == group.id);
+        let gone: Vec<Arc<Group>> =
+            known.listed.iter().filter(|it| !is_listed(it)).cloned().collect();
+        let now = Instant::now();
+        known.removed.retain(|(_, at)| at.elapsed() < REMEMBERED);
+        known.removed.extend(gone.into_iter().map(|group| (group, now)));
+        known.listed = listed;
+        known.text = text;
+    }
+}

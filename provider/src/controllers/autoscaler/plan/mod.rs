@@ -1,0 +1,158 @@
+//! Decisions about the size of a group, as pure functions of its instances and the request.
+
+use std::collections::BTreeSet;
+
+use super::{
+    group::Group,
+    instance::{Instance, State},
+};
+use crate::model::ProviderId;
+
+/// Reason why a request is refused. Nothing changes then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("delta is {0}; expected a number above zero")]
+    IncreaseByNothing(i32),
+    #[error("delta is {0}; expected a number below zero")]
+    DecreaseByNothing(i32),
+    #[error("group {group} has {target} instances, and {more} more exceed its maximum of {max}")]
+    AboveMax { group: String, target: usize, more: i32, max: u32 },
+    #[error(
+        "group {group} has {target} instances, and {fewer} fewer go below its minimum of {min}"
+    )]
+    BelowMin { group: String, target: usize, fewer: usize, min: u32 },
+    #[error(
+        "group {group} has {exist} existing machines, and a size of {wanted} needs one of them deleted"
+    )]
+    WouldDelete { group: String, exist: usize, wanted: i64 },
+    #[error("node {name:?} with provider ID {id:?} is no instance of this server")]
+    UnknownNode { name: String, id: String },
+    #[error("node {name:?} belongs to group {group}")]
+    OtherGroup { name: String, group: String },
+    #[error("the request names a node without provider ID and without name")]
+    NamelessNode,
+}
+
+/// A Node that a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedNode {
+    /// Provider ID; empty if the Node has none yet.
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// True if the autoscaler says that the creation of the instance failed.
+    pub(crate) failed_creation: bool,
+}
+
+/// Answer to the question whether a Node is an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Membership {
+    /// The Node is this instance of the group.
+    Here(Box<Instance>),
+    /// The server has deleted the instance.
+    Deleted,
+    /// The Node is an instance of this other group.
+    Elsewhere(String),
+    Unknown,
+}
+
+/// Instances to delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Deletion {
+    /// Instances to delete, each once.
+    pub(crate) victims: Vec<ProviderId>,
+    /// Number of instances to create in their place.
+    pub(crate) replacements: usize,
+}
+
+/// Returns the number of instances that count for the wanted number.
+pub(crate) fn target(instances: &[Instance]) -> usize {
+    instances.iter().filter(|it| it.state.counts()).count()
+}
+
+/// Returns the number of instances to create.
+pub(crate) fn increase(group: &Group, target: usize, delta: i32) -> Result<usize, Refusal> {
+    let more = usize::try_from(delta).ok().filter(|more| *more > 0);
+    let more = more.ok_or(Refusal::IncreaseByNothing(delta))?;
+    if target.saturating_add(more) > group.max as usize {
+        let group_id = group.id.to_string();
+        return Err(Refusal::AboveMax { group: group_id, target, more: delta, max: group.max });
+    }
+    Ok(more)
+}
+
+/// Decides about the deletion of nodes. `membership` says for a node whether it is an instance.
+///
+/// The size may not fall below the minimum, except by instances whose creation failed: those are
+/// replaced, because no other caller ever removes them.
+pub(crate) fn delete(
+    group: &Group,
+    instances: &[Instance],
+    nodes: &[NamedNode],
+    membership: impl Fn(&NamedNode) -> Membership,
+) -> Result<Deletion, Refusal> {
+    let mut usual = BTreeSet::new();
+    let mut failed = BTreeSet::new();
+    for node in nodes {
+        if node.id.is_empty() && node.name.is_empty() {
+            return Err(Refusal::NamelessNode);
+        }
+        let name = node.name.clone();
+        match membership(node) {
+            Membership::Here(it) if it.state == State::Deleting => {}
+            Membership::Here(it) if is_failed_creation(node, &it) => {
+                failed.insert(it.id);
+            }
+            Membership::Here(it) => {
+                usual.insert(it.id);
+            }
+            Membership::Deleted => {}
+            Membership::Elsewhere(group) => return Err(Refusal::OtherGroup { name, group }),
+            Membership::Unknown => {
+                return Err(Refusal::UnknownNode { name, id: node.id.clone() });
+            }
+        }
+    }
+    let target = target(instances);
+    let min = group.min as usize;
+    let fewer = usual.len();
+    if fewer > 0 && target < min + fewer {
+        let group_id = group.id.to_string();
+        return Err(Refusal::BelowMin { group: group_id, target, fewer, min: group.min });
+    }
+    let left = target - fewer - failed.len();
+    let replacements = min.saturating_sub(left).min(failed.len());
+    let victims = usual.into_iter().chain(failed).collect();
+    Ok(Deletion { victims, replacements })
+}
+
+/// True if the node is a failed creation for the autoscaler or for this server. A machine that
+/// exists never is one.
+fn is_failed_creation(node: &NamedNode, instance: &Instance) -> bool {
+    let has_failed = matches!(instance.state, State::Failed(_));
+    has_failed || (node.failed_creation && !instance.is_materialized)
+}
+
+/// Returns the instances to give up so that the size falls by `-delta`: only such that have no
+/// machine yet, first those that failed, then the last of the list.
+pub(crate) fn decrease(
+    group: &Group,
+    instances: &[Instance],
+    delta: i32,
+) -> Result<Vec<ProviderId>, Refusal> {
+    if delta >= 0 {
+        return Err(Refusal::DecreaseByNothing(delta));
+    }
+    let wanted = target(instances) as i64 + i64::from(delta);
+    let counting = || instances.iter().filter(|it| it.state.counts());
+    let exist = counting().filter(|it| it.is_materialized).count();
+    if wanted < exist as i64 {
+        return Err(Refusal::WouldDelete { group: group.id.to_string(), exist, wanted });
+    }
+    let mut pending: Vec<&Instance> = counting().filter(|it| !it.is_materialized).rev().collect();
+    pending.sort_by_key(|it| !matches!(it.state, State::Failed(_)));
+    let n = usize::try_from(delta.unsigned_abs()).unwrap_or(usize::MAX);
+    Ok(pending.into_iter().take(n).map(|it| it.id).collect())
+}
+
+#[cfg(test)]
+mod tests;

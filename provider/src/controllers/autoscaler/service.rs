@@ -1,0 +1,409 @@
+//! The service: answers the autoscaler from memory, and changes groups one request at a time.
+//!
+//! A change runs in a task of its own, so that a caller that gives up does not leave it half done.
+//! The autoscaler sends no key by which a repeated request could be recognized, so a change either
+//! takes effect and is answered within the caller's deadline, or is undone.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use externalgrpc::{
+    Options,
+    protocol::{self, cloud_provider_server::CloudProvider},
+};
+use tokio::{sync::oneshot, time::Instant};
+use tonic::{Request, Response, Status};
+
+use super::{
+    group::{self, Group},
+    groups::Groups,
+    instance::{Instance, LONGEST_MESSAGE, State, one_line},
+    plan::{self, NamedNode, Refusal},
+    status,
+    supervisor::{Created, SupervisorMachines},
+};
+use crate::{model::Clock, tasks::Tasks};
+
+/// Annotation of Nodes that the autoscaler makes up for instances without Node. Its value is the
+/// reason for which it asks to delete one.
+const FAKE_NODE_REASON: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
+const CREATION_FAILED: &str = "create-error";
+/// Share of the time until the caller's deadline that a change may take, in hundredths. The rest is
+/// for the answer.
+const SHARE_OF_DEADLINE: u32 = 80;
+/// Time of a change for a caller without deadline.
+const LONGEST_CHANGE: Duration = Duration::from_secs(60);
+/// Pause before a machine whose creation failed is made again in a group at its minimum. It doubles
+/// with each failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// The service of the autoscaler. Its clones share their state.
+#[derive(Clone)]
+pub(crate) struct Service {
+    groups: Arc<Groups>,
+    machines: SupervisorMachines,
+    gpu_label: Arc<str>,
+    clock: Clock,
+    tasks: Tasks,
+    /// Number of replacements in a row and time of the last one, by group.
+    replacements: Arc<Mutex<BTreeMap<String, (u32, Instant)>>>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        groups: Arc<Groups>,
+        machines: SupervisorMachines,
+        gpu_label: &str,
+        clock: Clock,
+        tasks: Tasks,
+    ) -> Self {
+        let replacements = Arc::default();
+        Self { groups, machines, gpu_label: gpu_label.into(), clock, tasks, replacements }
+    }
+
+    /// Returns the group with this ID, also for a while after it left the file.
+    fn group(&self, id: &str) -> Result<Arc<Group>, Status> {
+        if id.is_empty() {
+            return Err(Status::invalid_argument("the request names no group"));
+        }
+        let unknown = || Status::not_found(one_line(&format!("no group has the ID {id:?}")));
+        self.groups.by_id(id).ok_or_else(unknown)
+    }
+
+    /// Returns the group and its instances.
+    fn loaded(&self, id: &str) -> Result<(Arc<Group>, Vec<Instance>), Status> {
+        let group = self.group(id)?;
+        self.require_view()?;
+        let instances = self.machines.instances(&group);
+        Ok((group, instances))
+    }
+
+    fn require_view(&self) -> Result<(), Status> {
+        if self.machines.is_loaded() {
+            return Ok(());
+        }
+        Err(Status::unavailable("the VirtualMachines have not been listed yet"))
+    }
+
+    /// Runs a change of a group in a task of its own, after the earlier changes of the group, and
+    /// waits for it. `change` gets the time that is left for it.
+    async fn change<F>(
+        &self,
+        group: &Group,
+        deadline: Option<Duration>,
+        change: impl FnOnce(Self, Duration) -> F + Send + 'static,
+    ) -> Result<(), Status>
+    where
+        F: Future<Output = Result<(), Status>> + Send,
+    {
+        let budget = deadline.map_or(LONGEST_CHANGE, |it| it * SHARE_OF_DEADLINE / 100);
+        let ends_at = Instant::now() + budget;
+        let turn = self.groups.turn(&group.id);
+        let (sender, receiver) = oneshot::channel();
+        let (span, service) = (tracing::info_span!("change", group = %group.id), self.clone());
+        self.tasks.spawn(span, async move {
+            let result = match tokio::time::timeout_at(ends_at, turn.lock_owned()).await {
+                Ok(_turn) => {
+                    let left = ends_at.saturating_duration_since(Instant::now());
+                    change(service, left).await
+                }
+                Err(_) => Err(Status::aborted(
+                    "another change of the group did not end in time; nothing was changed",
+                )),
+            };
+            // A caller that gave up does not hear the result.
+            let _ = sender.send(result);
+        });
+        receiver.await.unwrap_or_else(|_| Err(Status::internal("the change ended with a panic")))
+    }
+
+    async fn increase(&self, id: &str, delta: i32, budget: Duration) -> Result<(), Status> {
+        let (group, instances) = self.loaded(id)?;
+        let n = plan::increase(&group, plan::target(&instances), delta).map_err(refuse)?;
+        let created = self.machines.create(&group, n, None, budget).await;
+        created.map_err(|err| status::of_creation(&err))?;
+        tracing::info!(group = %group.id, delta, "raised the size of the group");
+        Ok(())
+    }
+
+    async fn delete(&self, id: &str, nodes: &[NamedNode], budget: Duration) -> Result<(), Status> {
+        let (group, instances) = self.loaded(id)?;
+        let membership = |node: &NamedNode| self.machines.membership(&group, node);
+        let deletion = plan::delete(&group, &instances, nodes, membership).map_err(refuse)?;
+        let mut replacing = Created::default();
+        if deletion.replacements > 0 {
+            let pause = self.pause_of_replacement(&group.name);
+            let created =
+                self.machines.create(&group, deletion.replacements, Some(pause), budget).await;
+            replacing = created.map_err(|err| status::of_creation(&err))?;
+        }
+        let deleted = self.machines.delete(&deletion.victims, false).await;
+        deleted.map_err(|err| {
+            // The autoscaler repeats the request, which replaces the machines again.
+            self.machines.undo_later(replacing);
+            status::of(&err)
+        })
+    }
+
+    /// Counts a replacement in a group and returns the pause before it.
+    fn pause_of_replacement(&self, group: &str) -> Duration {
+        let mut all = self.replacements.lock().expect("no holder panics");
+        let (n, last) = all.entry(group.to_owned()).or_insert((0, Instant::now()));
+        if last.elapsed() > 2 * LONGEST_PAUSE {
+            *n = 0;
+        }
+        let pause = FIRST_PAUSE.saturating_mul(1 << (*n).min(8)).min(LONGEST_PAUSE);
+        (*n, *last) = (*n + 1, Instant::now());
+        pause
+    }
+
+    async fn decrease(&self, id: &str, delta: i32) -> Result<(), Status> {
+        let (group, instances) = self.loaded(id)?;
+        let victims = plan::decrease(&group, &instances, delta).map_err(refuse)?;
+        let deleted = self.machines.delete(&victims, true).await;
+        deleted.map_err(|err| status::of(&err))
+    }
+}
+
+fn message(group: &Group) -> protocol::NodeGroup {
+    let size = |size: u32| i32::try_from(size).unwrap_or(i32::MAX);
+    protocol::NodeGroup {
+        id: group.id.to_string(),
+        min_size: size(group.min),
+        max_size: size(group.max),
+        debug: one_line(&format!(
+            "{} (class {}, image {})",
+            group.id, group.machine.class_name, group.machine.image_name
+        )),
+    }
+}
+
+fn instance(it: &Instance) -> protocol::Instance {
+    use protocol::instance_status::InstanceState;
+    let (state, error_info) = match &it.state {
+        State::Creating => (InstanceState::InstanceCreating, None),
+        State::Running => (InstanceState::InstanceRunning, None),
+        State::Deleting => (InstanceState::InstanceDeleting, None),
+        State::Failed(failure) => {
+            let error = protocol::InstanceErrorInfo {
+                error_code: failure.code.clone(),
+                error_message: failure.message.clone(),
+                instance_error_class: failure.class.number(),
+            };
+            (InstanceState::InstanceCreating, Some(error))
+        }
+    };
+    let status = protocol::InstanceStatus { instance_state: state.into(), error_info };
+    protocol::Instance { id: it.id.to_string(), status: Some(status) }
+}
+
+fn refuse(refusal: Refusal) -> Status {
+    let text = one_line(&refusal.to_string());
+    debug_assert!(text.len() <= LONGEST_MESSAGE);
+    match refusal {
+        Refusal::IncreaseByNothing(_) | Refusal::DecreaseByNothing(_) | Refusal::NamelessNode => {
+            Status::invalid_argument(text)
+        }
+        Refusal::UnknownNode { .. } => Status::not_found(text),
+        Refusal::AboveMax { .. }
+        | Refusal::BelowMin { .. }
+        | Refusal::WouldDelete { .. }
+        | Refusal::OtherGroup { .. } => Status::failed_precondition(text),
+    }
+}
+
+/// Returns the time until the caller's deadline; `None` if it has none.
+fn deadline<T>(request: &Request<T>) -> Option<Duration> {
+    let text = request.metadata().get("grpc-timeout")?.to_str().ok()?;
+    let unit = text.chars().last()?;
+    let amount: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    match unit {
+        'H' => Some(Duration::from_secs(amount.saturating_mul(3600))),
+        'M' => Some(Duration::from_secs(amount.saturating_mul(60))),
+        'S' => Some(Duration::from_secs(amount)),
+        'm' => Some(Duration::from_millis(amount)),
+        'u' => Some(Duration::from_micros(amount)),
+        'n' => Some(Duration::from_nanos(amount)),
+        _ => None,
+    }
+}
+
+#[tonic::async_trait]
+impl CloudProvider for Service {
+    async fn node_groups(
+        &self,
+        _: Request<protocol::NodeGroupsRequest>,
+    ) -> Answer<protocol::NodeGroupsResponse> {
+        let node_groups = self.groups.all().iter().map(|it| message(it)).collect();
+        Ok(Response::new(protocol::NodeGroupsResponse { node_groups }))
+    }
+
+    async fn node_group_for_node(
+        &self,
+        request: Request<protocol::NodeGroupForNodeRequest>,
+    ) -> Answer<protocol::NodeGroupForNodeResponse> {
+        let Some(node) = request.into_inner().node else {
+            return Err(Status::invalid_argument("the request names no node"));
+        };
+        self.require_view()?;
+        let name = self.machines.group_of(&node.provider_id, &node.name);
+        let group = name.and_then(|name| self.groups.by_name(&name));
+        let node_group = Some(group.map(|it| message(&it)).unwrap_or_default());
+        Ok(Response::new(protocol::NodeGroupForNodeResponse { node_group }))
+    }
+
+    async fn pricing_node_price(
+        &self,
+        _: Request<protocol::PricingNodePriceRequest>,
+    ) -> Answer<protocol::PricingNodePriceResponse> {
+        Err(Status::unimplemented("this server knows no prices"))
+    }
+
+    async fn pricing_pod_price(
+        &self,
+        _: Request<protocol::PricingPodPriceRequest>,
+    ) -> Answer<protocol::PricingPodPriceResponse> {
+        Err(Status::unimplemented("this server knows no prices"))
+    }
+
+    async fn gpu_label(
+        &self,
+        _: Request<protocol::GpuLabelRequest>,
+    ) -> Answer<protocol::GpuLabelResponse> {
+        Ok(Response::new(protocol::GpuLabelResponse { label: self.gpu_label.to_string() }))
+    }
+
+    async fn get_available_gpu_types(
+        &self,
+        _: Request<protocol::GetAvailableGpuTypesRequest>,
+    ) -> Answer<protocol::GetAvailableGpuTypesResponse> {
+        let groups = self.groups.all();
+        let kinds = groups.iter().filter_map(|it| it.node.gpu.as_ref());
+        let gpu_types = kinds.map(|gpu| (gpu.kind.clone(), prost_types::Any::default())).collect();
+        Ok(Response::new(protocol::GetAvailableGpuTypesResponse { gpu_types }))
+    }
+
+    async fn cleanup(
+        &self,
+        _: Request<protocol::CleanupRequest>,
+    ) -> Answer<protocol::CleanupResponse> {
+        tracing::info!("the autoscaler ends; its machines stay");
+        Ok(Response::new(protocol::CleanupResponse {}))
+    }
+
+    async fn refresh(
+        &self,
+        _: Request<protocol::RefreshRequest>,
+    ) -> Answer<protocol::RefreshResponse> {
+        self.groups.request_reload();
+        self.machines.usable().map_err(|why| Status::unavailable(one_line(&why)))?;
+        Ok(Response::new(protocol::RefreshResponse {}))
+    }
+
+    async fn node_group_target_size(
+        &self,
+        request: Request<protocol::NodeGroupTargetSizeRequest>,
+    ) -> Answer<protocol::NodeGroupTargetSizeResponse> {
+        let (_, instances) = self.loaded(&request.into_inner().id)?;
+        let target_size = i32::try_from(plan::target(&instances)).unwrap_or(i32::MAX);
+        Ok(Response::new(protocol::NodeGroupTargetSizeResponse { target_size }))
+    }
+
+    async fn node_group_increase_size(
+        &self,
+        request: Request<protocol::NodeGroupIncreaseSizeRequest>,
+    ) -> Answer<protocol::NodeGroupIncreaseSizeResponse> {
+        let deadline = deadline(&request);
+        let request = request.into_inner();
+        let group = self.group(&request.id)?;
+        self.change(&group, deadline, move |service, left| async move {
+            service.increase(&request.id, request.delta, left).await
+        })
+        .await?;
+        Ok(Response::new(protocol::NodeGroupIncreaseSizeResponse {}))
+    }
+
+    async fn node_group_delete_nodes(
+        &self,
+        request: Request<protocol::NodeGroupDeleteNodesRequest>,
+    ) -> Answer<protocol::NodeGroupDeleteNodesResponse> {
+        let deadline = deadline(&request);
+        let request = request.into_inner();
+        let group = self.group(&request.id)?;
+        let name = |node: protocol::ExternalGrpcNode| NamedNode {
+            failed_creation: node
+                .annotations
+                .get(FAKE_NODE_REASON)
+                .is_some_and(|it| it == CREATION_FAILED),
+            id: node.provider_id,
+            name: node.name,
+        };
+        let nodes: Vec<NamedNode> = request.nodes.into_iter().map(name).collect();
+        self.change(&group, deadline, move |service, left| async move {
+            service.delete(&request.id, &nodes, left).await
+        })
+        .await?;
+        Ok(Response::new(protocol::NodeGroupDeleteNodesResponse {}))
+    }
+
+    async fn node_group_decrease_target_size(
+        &self,
+        request: Request<protocol::NodeGroupDecreaseTargetSizeRequest>,
+    ) -> Answer<protocol::NodeGroupDecreaseTargetSizeResponse> {
+        let deadline = deadline(&request);
+        let request = request.into_inner();
+        let group = self.group(&request.id)?;
+        self.change(&group, deadline, move |service, _| async move {
+            service.decrease(&request.id, request.delta).await
+        })
+        .await?;
+        Ok(Response::new(protocol::NodeGroupDecreaseTargetSizeResponse {}))
+    }
+
+    async fn node_group_nodes(
+        &self,
+        request: Request<protocol::NodeGroupNodesRequest>,
+    ) -> Answer<protocol::NodeGroupNodesResponse> {
+        let (_, instances) = self.loaded(&request.into_inner().id)?;
+        let instances = instances.iter().map(instance).collect();
+        Ok(Response::new(protocol::NodeGroupNodesResponse { instances }))
+    }
+
+    async fn node_group_template_node_info(
+        &self,
+        request: Request<protocol::NodeGroupTemplateNodeInfoRequest>,
+    ) -> Answer<protocol::NodeGroupTemplateNodeInfoResponse> {
+        let group = self.group(&request.into_inner().id)?;
+        // Any other answer without a Node crashes the autoscaler.
+        let capacity = self.machines.capacity(&group);
+        let capacity = capacity.map_err(|why| Status::unimplemented(one_line(&why)))?;
+        let node = group::node(&group, capacity, &self.gpu_label, self.clock.now());
+        Ok(Response::new(externalgrpc::template(&node)))
+    }
+
+    async fn node_group_get_options(
+        &self,
+        request: Request<protocol::NodeGroupAutoscalingOptionsRequest>,
+    ) -> Answer<protocol::NodeGroupAutoscalingOptionsResponse> {
+        let request = request.into_inner();
+        let group = self.group(&request.id)?;
+        let defaults = request.defaults.unwrap_or_default();
+        if !group.options.is_empty() && Options::is_of_third_generation(&defaults) {
+            self.groups.warn_about_overrides(&group.id);
+        }
+        // A message for a group without overrides would set times to zero that the protocol cannot
+        // express.
+        let message = (!group.options.is_empty())
+            .then(|| group.options.applied_to(Options::read(&defaults)).message());
+        let node_group_autoscaling_options = message;
+        Ok(Response::new(protocol::NodeGroupAutoscalingOptionsResponse {
+            node_group_autoscaling_options,
+        }))
+    }
+}

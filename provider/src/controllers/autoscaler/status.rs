@@ -1,0 +1,32 @@
+//! Status codes of failed requests to the Supervisor, for the autoscaler's events.
+
+use provider_vcenter::Chain;
+use tonic::{Code, Status};
+
+use super::{instance::one_line, supervisor::CreateError};
+use crate::cluster::ClusterError;
+
+/// Returns the status of a failed request.
+pub(super) fn of(err: &ClusterError) -> Status {
+    let text = Chain(err).to_string();
+    let says = |word: &str| text.to_lowercase().contains(word);
+    let code = match err {
+        ClusterError::Status { code: 403, .. } if says("exceeded quota") => Code::ResourceExhausted,
+        ClusterError::Status { code: 401 | 403, .. } => Code::PermissionDenied,
+        ClusterError::Status { code: 409, .. } => Code::Aborted,
+        ClusterError::Status { code: 400 | 404 | 422, .. } => Code::FailedPrecondition,
+        ClusterError::Status { .. }
+        | ClusterError::Transport { .. }
+        | ClusterError::TimedOut { .. } => Code::Unavailable,
+        ClusterError::NotLeading { .. } | ClusterError::Malformed { .. } => Code::Internal,
+    };
+    Status::new(code, one_line(&text))
+}
+
+/// Returns the status of a failed creation.
+pub(super) fn of_creation(err: &CreateError) -> Status {
+    match err {
+        CreateError::Request(err) => of(err),
+        CreateError::Late { .. } => Status::resource_exhausted(err.to_string()),
+    }
+}

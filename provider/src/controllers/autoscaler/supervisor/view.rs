@@ -1,0 +1,138 @@
+//! The machines of all groups, as lists and watches of VirtualMachine objects tell them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        instance::Instance,
+        plan::{Membership, NamedNode},
+    },
+    machine::Machine,
+};
+use crate::model::ProviderId;
+
+/// Time for which the server remembers a deleted instance. The autoscaler repeats a deletion within
+/// seconds; a restart of the server forgets it.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
+/// The known machines by UID, and the deleted ones.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    machines: BTreeMap<String, Machine>,
+    /// Provider IDs and names of deleted machines, with the time of the deletion.
+    deleted: BTreeMap<String, (ProviderId, Instant)>,
+    /// Names of the groups that adopt machines that others created.
+    pub(super) adopting: BTreeSet<String>,
+    /// Machines of an increase that failed, with their names and the time of the failure. They do not
+    /// count, and a task deletes them.
+    pub(super) undone: BTreeMap<ProviderId, (String, Instant)>,
+    /// Time at which the server last proved the view to be current; `None` before the first list.
+    pub(super) current_at: Option<Instant>,
+}
+
+impl View {
+    /// Puts a machine into the view, unless the view has a newer state of it or its end.
+    pub(super) fn apply(&mut self, machine: Machine) {
+        let known = self.machines.get(&machine.uid);
+        if known.is_some_and(|known| is_earlier(&machine.resource_version, &known.resource_version))
+            || self.deleted.contains_key(&machine.uid)
+        {
+            return;
+        }
+        let machine = match known {
+            Some(known) => machine.after(known),
+            None => machine,
+        };
+        self.machines.insert(machine.uid.clone(), machine);
+    }
+
+    /// Removes a machine whose object is gone.
+    pub(super) fn remove(&mut self, uid: &str) {
+        if let Some(machine) = self.machines.remove(uid) {
+            self.deleted.insert(uid.to_owned(), (machine.id, Instant::now()));
+        }
+        self.deleted.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
+    }
+
+    /// Replaces the content by a list: removes the machines that it lacks, except those that were
+    /// created after the list began.
+    pub(super) fn replace(&mut self, listed: Vec<Machine>, known_before: &[String]) {
+        let gone: Vec<String> = known_before
+            .iter()
+            .filter(|uid| listed.iter().all(|it| it.uid != **uid))
+            .cloned()
+            .collect();
+        gone.iter().for_each(|uid| self.remove(uid));
+        listed.into_iter().for_each(|machine| self.apply(machine));
+        self.current_at = Some(Instant::now());
+    }
+
+    pub(super) fn uids(&self) -> Vec<String> {
+        self.machines.keys().cloned().collect()
+    }
+
+    /// The machines that count for a group.
+    pub(super) fn machines(&self) -> impl Iterator<Item = &Machine> {
+        self.machines.values().filter(|it| {
+            (it.is_own || self.adopting.contains(&it.group)) && !self.undone.contains_key(&it.id)
+        })
+    }
+
+    /// True if a machine, also one that does not count, has this provider ID or name now, or a
+    /// deleted one had the provider ID.
+    pub(super) fn knows(&self, id: ProviderId, name: &str) -> bool {
+        self.machines.values().any(|it| it.id == id || it.name == name)
+            || self.deleted.values().any(|(deleted, _)| *deleted == id)
+            || self.undone.contains_key(&id)
+    }
+
+    /// The machine with this provider ID, if it has not been undone.
+    pub(super) fn by_id(&self, id: ProviderId) -> Option<&Machine> {
+        self.machines().find(|it| it.id == id)
+    }
+
+    /// Returns the instances of a group, oldest first.
+    pub(super) fn instances(&self, group: &str, now: Timestamp) -> Vec<Instance> {
+        let mut machines: Vec<&Machine> = self.machines().filter(|it| it.group == group).collect();
+        machines.sort_by_key(|it| (it.created, &it.name));
+        machines.into_iter().map(|it| it.instance(now)).collect()
+    }
+
+    /// Says whether a node is an instance of the group: by its provider ID, and by its name only if
+    /// it has no provider ID.
+    pub(super) fn membership(&self, group: &str, node: &NamedNode, now: Timestamp) -> Membership {
+        match self.find(&node.id, &node.name) {
+            Some(machine) if machine.group == group => {
+                Membership::Here(Box::new(machine.instance(now)))
+            }
+            Some(machine) => Membership::Elsewhere(machine.group.clone()),
+            None if self.deleted.values().any(|(id, _)| id.to_string() == node.id) => {
+                Membership::Deleted
+            }
+            None => Membership::Unknown,
+        }
+    }
+
+    /// The machine of a node. The provider ID decides, byte for byte, because the autoscaler
+    /// compares it so; the name decides only for a node without provider ID.
+    pub(super) fn find(&self, id: &str, name: &str) -> Option<&Machine> {
+        self.machines().find(|it| {
+            if id.is_empty() {
+                it.name == name && !name.is_empty()
+            } else {
+                it.id.to_string() == id
+            }
+        })
+    }
+}
+
+/// True if both versions are numbers and the first is lower.
+fn is_earlier(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
+}

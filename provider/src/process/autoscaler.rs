@@ -1,0 +1,104 @@
+//! `provider autoscaler` as a process: kubeconfig, files, signals and the socket.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use provider::{AutoscalerDeps, InputError, SupervisorLink, TlsFiles, cli::AutoscalerArguments};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    files::{read_text, unreadable},
+    kube::supervisor_client,
+    serve::{clock, runtime, seed},
+    signals::{SignalAction, Signals},
+};
+
+/// Runs the server until a signal.
+///
+/// # Errors
+///
+/// [`AutoscalerFailure::Input`] before the first connection, for a wrong file or flag.
+pub(crate) fn run(arguments: AutoscalerArguments) -> Result<(), AutoscalerFailure> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = runtime()?;
+    let result = runtime.block_on(serve(arguments));
+    runtime.shutdown_background();
+    result
+}
+
+/// Reason why the process ends with an error.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AutoscalerFailure {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("{0:#}")]
+    Other(#[from] anyhow::Error),
+}
+
+async fn serve(arguments: AutoscalerArguments) -> Result<(), AutoscalerFailure> {
+    let link = link(&arguments).await?;
+    let stop = CancellationToken::new();
+    let path = arguments.groups.clone();
+    let groups = Arc::new(move || Ok((format!("--groups {}", path.display()), read_text(&path)?)));
+    let address = arguments.listen;
+    let deps = AutoscalerDeps {
+        supervisor: link,
+        version: arguments.vm_operator_api_version,
+        groups,
+        tls: tls(&arguments),
+        gpu_label: arguments.gpu_label,
+        clock: clock(),
+        seed: seed(),
+        stop: stop.clone(),
+    };
+    let ready = deps.prepare()?;
+    let listener = tokio::net::TcpListener::bind(address).await;
+    let listener =
+        listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))?;
+    if arguments.tls_cert_file.is_some() {
+        tracing::info!(%address, "serving autoscalers with TLS; clients need a certificate");
+    } else {
+        tracing::warn!(%address, "serving autoscalers WITHOUT TLS: whoever connects can create and delete machines");
+    }
+    let mut signals = Signals::new()?;
+    let running = ready.serve(listener);
+    tokio::pin!(running);
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut running => return result.map_err(|err| anyhow::Error::new(err).into()),
+            request = signals.next() => {
+                if request != SignalAction::Stop {
+                    return Err(anyhow::anyhow!("ended at once by a second signal").into());
+                }
+                tracing::info!("received a signal; answering open requests, then stopping");
+                stop.cancel();
+            }
+        }
+    }
+}
+
+/// Makes the client of the Supervisor from the kubeconfig.
+async fn link(arguments: &AutoscalerArguments) -> Result<SupervisorLink, InputError> {
+    let (client, of_context) = supervisor_client(&arguments.supervisor_kubeconfig).await?;
+    let namespace = arguments.namespace.clone().unwrap_or(of_context);
+    Ok(SupervisorLink { client, namespace })
+}
+
+/// Returns the reader of the files for TLS; `None` without TLS.
+fn tls(arguments: &AutoscalerArguments) -> Option<TlsFiles> {
+    let files = [
+        ("tls-cert-file", arguments.tls_cert_file.clone()?),
+        ("tls-private-key-file", arguments.tls_private_key_file.clone()?),
+        ("client-ca-file", arguments.client_ca_file.clone()?),
+    ];
+    Some(Arc::new(move || {
+        let read = |(flag, path): &(&str, std::path::PathBuf)| {
+            let path: &Path = path;
+            let place = format!("--{flag} {}", path.display());
+            std::fs::read(path).map_err(|err| unreadable(&err).in_source(place))
+        };
+        let [certificate, key, authorities] = &files;
+        Ok([read(certificate)?, read(key)?, read(authorities)?])
+    }))
+}
