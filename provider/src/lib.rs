@@ -117,8 +117,9 @@ pub use instances::{
 #[doc(hidden)]
 pub use model::{
     Address, AddressKind, AddressOrder, Lookup, MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION,
-    MachineId, MachineReference, Metadata, Node, NodeIdentity, NodeUid, ParseProviderIdError,
-    ParseReferenceError, ProviderId, Taint, Unknown, ViewState, Zone, swap_byte_order,
+    MachineId, MachineReference, Metadata, Node, NodeIdentity, NodeName, NodeUid,
+    ParseProviderIdError, ParseReferenceError, ProviderId, Taint, Unknown, ViewState, Zone,
+    swap_byte_order,
 };
 #[doc(hidden)]
 pub use provider_vcenter::{CredentialSource, MoRef};

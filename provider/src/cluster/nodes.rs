@@ -8,12 +8,12 @@ use std::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{Node, NodeUid};
+use crate::model::{Node, NodeName, NodeUid};
 
 /// A shared copy of all nodes, in order of name; the Go framework calls it "the cache".
 #[derive(Debug)]
 pub(crate) struct NodeStore {
-    nodes: Mutex<BTreeMap<String, Arc<Node>>>,
+    nodes: Mutex<BTreeMap<NodeName, Arc<Node>>>,
     /// Cancelled once the first list is complete. A token replaces tokio's `watch`, because a token
     /// wakes waiters in the order in which they began to wait.
     synced: CancellationToken,
@@ -24,11 +24,11 @@ impl NodeStore {
         Self { nodes: Mutex::new(BTreeMap::new()), synced: CancellationToken::new() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Node>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<NodeName, Arc<Node>>> {
         self.nodes.lock().expect("nothing panics under this lock")
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Node>> {
+    pub(crate) fn get(&self, name: &NodeName) -> Option<Arc<Node>> {
         self.lock().get(name).cloned()
     }
 
@@ -37,7 +37,7 @@ impl NodeStore {
         self.lock().values().cloned().collect()
     }
 
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<NodeName> {
         self.lock().keys().cloned().collect()
     }
 
@@ -76,7 +76,7 @@ impl NodeStore {
     }
 
     /// Removes the node of this name and UID. Returns true if the store had that node.
-    pub(crate) fn remove(&self, name: &str, uid: &NodeUid) -> bool {
+    pub(crate) fn remove(&self, name: &NodeName, uid: &NodeUid) -> bool {
         let mut nodes = self.lock();
         let is_it = nodes.get(name).is_some_and(|node| node.uid == *uid);
         if is_it {
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_node_store_refuses_a_node_if_it_has_a_newer_version() {
         let store = NodeStore::new();
-        let version = || store.get("a").map(|node| node.resource_version.clone());
+        let version = || store.get(&"a".into()).map(|node| node.resource_version.clone());
         assert!(store.upsert(node("1", "10")));
         assert!(!store.upsert(node("1", "9")), "older");
         assert_eq!(version().as_deref(), Some("10"));

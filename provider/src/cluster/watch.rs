@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Cluster, ClusterError, NodeStore, WatchEvents, WatchItem, encode};
-use crate::model::Node;
+use crate::model::{Node, NodeName};
 
 /// Seconds after which the server ends a watch; fewer than the five minutes after which proxies
 /// close silent connections.
@@ -126,7 +126,7 @@ async fn list(
     store: &NodeStore,
     on_change: &(dyn Fn(NodeChange) + Send + Sync),
 ) -> Result<String, ClusterError> {
-    let mut listed: BTreeMap<String, Node> = BTreeMap::new();
+    let mut listed: BTreeMap<NodeName, Node> = BTreeMap::new();
     let mut token: Option<String> = None;
     let version = loop {
         let path = match &token {
@@ -152,7 +152,7 @@ async fn list(
         }
         token = Some(next);
     };
-    let names: BTreeSet<&String> = listed.keys().collect();
+    let names: BTreeSet<&NodeName> = listed.keys().collect();
     let gone: Vec<Arc<Node>> =
         store.all().into_iter().filter(|node| !names.contains(&node.name)).collect();
     for node in gone {

@@ -4,16 +4,18 @@ use std::{collections::BTreeSet, sync::Mutex};
 
 use tokio::sync::Notify;
 
+use crate::model::NodeName;
+
 /// Names that a backend has announced and the reader has not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct ChangedNodes {
-    names: Mutex<BTreeSet<String>>,
+    names: Mutex<BTreeSet<NodeName>>,
     arrived: Notify,
 }
 
 impl ChangedNodes {
     /// Adds names, and wakes the reader.
-    pub(super) fn announce(&self, names: BTreeSet<String>) {
+    pub(super) fn announce(&self, names: BTreeSet<NodeName>) {
         if names.is_empty() {
             return;
         }
@@ -24,7 +26,7 @@ impl ChangedNodes {
     /// Waits until a name is announced, unless one is already, and takes all names.
     ///
     /// Cancel safe: the next call returns the names that a cancelled call did not return.
-    pub(super) async fn take(&self) -> BTreeSet<String> {
+    pub(super) async fn take(&self) -> BTreeSet<NodeName> {
         loop {
             let arrived = self.arrived.notified();
             let names =

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
+use crate::model::{Lookup, Metadata, NodeIdentity, NodeName, Unknown};
 
 pub use addresses::{AddressError, Guest, Nic, Selection, select};
 pub use datacenters::Datacenters;
@@ -58,7 +58,7 @@ pub trait Instances: Send + Sync {
     fn observe(&self, node: &NodeIdentity);
 
     /// Drops a node that no longer exists.
-    fn forget(&self, name: &str);
+    fn forget(&self, name: &NodeName);
 
     /// Returns the metadata for the node. After `Unknown(Pending)`, [`Instances::changed`] returns
     /// the node's name once the answer is known, unless the node is dropped before.
@@ -113,5 +113,5 @@ pub trait Instances: Send + Sync {
     /// one caller.
     ///
     /// Cancel safe: the next call returns the names that a cancelled call did not return.
-    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>>;
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<NodeName>>;
 }

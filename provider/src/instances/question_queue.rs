@@ -16,7 +16,7 @@ use futures::FutureExt as _;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{ZoneWanted, changed_nodes::ChangedNodes};
-use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
+use crate::model::{Lookup, Metadata, NodeIdentity, NodeName, Unknown};
 
 /// Time within which the controller has to take an answer. A later question makes the backend
 /// answer anew.
@@ -39,14 +39,14 @@ pub(super) struct QuestionQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    questions: BTreeMap<String, (NodeIdentity, ZoneWanted)>,
+    questions: BTreeMap<NodeName, (NodeIdentity, ZoneWanted)>,
     /// The question that the backend is answering, if any. Repeating it does not queue it a second
     /// time.
     asking: Option<(NodeIdentity, ZoneWanted)>,
-    answers: BTreeMap<String, Answer>,
+    answers: BTreeMap<NodeName, Answer>,
     /// Node whose answer [`QuestionQueue::answer`] waits for the controller to take, if any.
-    awaited: Option<String>,
-    off: BTreeMap<String, (Instant, Lookup<bool>)>,
+    awaited: Option<NodeName>,
+    off: BTreeMap<NodeName, (Instant, Lookup<bool>)>,
 }
 
 #[derive(Debug)]
@@ -96,25 +96,25 @@ impl QuestionQueue {
     }
 
     /// Drops the question and the answers of a node that no longer exists.
-    pub(super) fn forget(&self, name: &str) {
+    pub(super) fn forget(&self, name: &NodeName) {
         let mut state = self.lock();
         state.questions.remove(name);
-        state.asking.take_if(|(node, _)| node.name == name);
+        state.asking.take_if(|(node, _)| node.name == *name);
         state.off.remove(name);
         self.drop_answer(&mut state, name);
     }
 
     /// Drops an answer. If the controller has not taken it, also ends the wait of
     /// [`QuestionQueue::answer`] for it.
-    fn drop_answer(&self, state: &mut State, name: &str) {
+    fn drop_answer(&self, state: &mut State, name: &NodeName) {
         if state.answers.remove(name).is_some_and(|it| it.taken_at.is_none()) {
             self.end_wait(state, name);
         }
     }
 
     /// Ends the wait of [`QuestionQueue::answer`] if it waits for the answer about this node.
-    fn end_wait(&self, state: &State, name: &str) {
-        if state.awaited.as_deref() == Some(name) {
+    fn end_wait(&self, state: &State, name: &NodeName) {
+        if state.awaited.as_ref() == Some(name) {
             self.taken.notify_one();
         }
     }
@@ -145,7 +145,12 @@ impl QuestionQueue {
     /// Stores the answer to the current question, announces it, and waits up to [`TAKE_TIMEOUT`]
     /// until the controller takes it or the queue drops it. Does nothing if the node was dropped
     /// meanwhile.
-    pub(super) async fn answer(&self, name: String, wanted: ZoneWanted, answer: Lookup<Metadata>) {
+    pub(super) async fn answer(
+        &self,
+        name: NodeName,
+        wanted: ZoneWanted,
+        answer: Lookup<Metadata>,
+    ) {
         {
             let mut state = self.lock();
             // The controller has dropped the node meanwhile.
@@ -165,13 +170,13 @@ impl QuestionQueue {
     }
 
     /// Stores whether a machine is off, for the next [`QuestionQueue::take_power`].
-    pub(super) fn store_power(&self, name: &str, off: Lookup<bool>) {
-        self.lock().off.insert(name.to_owned(), (Instant::now(), off));
+    pub(super) fn store_power(&self, name: &NodeName, off: Lookup<bool>) {
+        self.lock().off.insert(name.clone(), (Instant::now(), off));
     }
 
     /// Takes the stored answer about the power state; `NotSeen` if none is stored or it is older
     /// than [`POWER_VALID_FOR`].
-    pub(super) fn take_power(&self, name: &str) -> Lookup<bool> {
+    pub(super) fn take_power(&self, name: &NodeName) -> Lookup<bool> {
         match self.lock().off.remove(name) {
             Some((at, off)) if at.elapsed() <= POWER_VALID_FOR => off,
             _ => Lookup::Unknown(Unknown::NotSeen),
@@ -180,7 +185,7 @@ impl QuestionQueue {
 
     /// Waits for announced answers and returns the names of their nodes; see
     /// [`ChangedNodes::take`].
-    pub(super) async fn changed(&self) -> BTreeSet<String> {
+    pub(super) async fn changed(&self) -> BTreeSet<NodeName> {
         self.news.take().await
     }
 }
@@ -191,7 +196,7 @@ mod tests {
 
     fn node(name: &str) -> NodeIdentity {
         NodeIdentity {
-            name: name.to_owned(),
+            name: name.into(),
             uid: format!("uid-{name}").into(),
             provider_id: None,
             system_uuid: None,
@@ -212,7 +217,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             meanwhile(&desk);
         };
-        tokio::join!(desk.answer("a".to_owned(), ZoneWanted::No, answer), then);
+        tokio::join!(desk.answer("a".into(), ZoneWanted::No, answer), then);
         start.elapsed()
     }
 
@@ -220,21 +225,21 @@ mod tests {
     async fn an_answer_delays_the_next_question_until_it_is_taken_dropped_or_too_old() {
         let second = Duration::from_secs(1);
         assert_eq!(waited(|desk| _ = desk.ask(&node("a"), ZoneWanted::No)).await, second);
-        assert_eq!(waited(|desk| desk.forget("a")).await, second);
+        assert_eq!(waited(|desk| desk.forget(&"a".into())).await, second);
         assert_eq!(waited(|desk| _ = desk.ask(&node("a"), ZoneWanted::Yes)).await, second);
-        assert_eq!(waited(|desk| desk.forget("b")).await, TAKE_TIMEOUT);
+        assert_eq!(waited(|desk| desk.forget(&"b".into())).await, TAKE_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_old_answer_about_another_node_does_not_end_the_wait() {
         for drop_old in [
-            |desk: &QuestionQueue| desk.forget("old"),
+            |desk: &QuestionQueue| desk.forget(&"old".into()),
             |desk: &QuestionQueue| _ = desk.ask(&node("old"), ZoneWanted::Yes),
         ] {
             let desk = QuestionQueue::default();
             let answer = |name: &str| {
                 let answer = Lookup::Unknown(Unknown::NotSeen);
-                desk.answer(name.to_owned(), ZoneWanted::No, answer)
+                desk.answer(name.into(), ZoneWanted::No, answer)
             };
             // The controller never takes this answer.
             let _ = desk.ask(&node("old"), ZoneWanted::No);

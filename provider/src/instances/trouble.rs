@@ -1,13 +1,13 @@
 //! Nodes that a backend cannot manage. The provider reports them through events, a metric and
 //! `/readyz`.
 
-use crate::model::Unknown;
+use crate::model::{NodeName, Unknown};
 
 /// A node that the backend cannot manage, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// Name of the node.
-    pub node: String,
+    pub node: NodeName,
     /// Kind of the trouble.
     pub kind: TroubleKind,
     /// Explanation for the event and for `/readyz`.

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::MachineReference;
+use super::{MachineReference, NodeName};
 
 /// A machine's BIOS UUID, in vCenter's byte order unless documented otherwise.
 pub type MachineId = Uuid;
@@ -88,7 +88,7 @@ impl fmt::Display for NodeUid {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
     /// Name of the Node object.
-    pub name: String,
+    pub name: NodeName,
     /// UID of the Node object: a Node with the same name and another UID is another node.
     pub uid: NodeUid,
     /// `spec.providerID`, when set.

@@ -4,6 +4,7 @@ mod clock;
 mod identity;
 mod lookup;
 mod node;
+mod node_name;
 mod reference;
 mod view_state;
 
@@ -14,6 +15,7 @@ pub use identity::{
 };
 pub use lookup::{AddressOrder, Lookup, Metadata, Unknown, Zone};
 pub use node::{Address, AddressKind, Family, Node, Taint};
+pub use node_name::NodeName;
 pub use reference::{
     MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, ParseReferenceError,
 };

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, NodeIdentity, NodeUid};
+use super::{
+    MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, NodeIdentity, NodeName, NodeUid,
+};
 
 /// Kind of a node address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,7 +94,7 @@ impl Taint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// `metadata.name`.
-    pub name: String,
+    pub name: NodeName,
     /// `metadata.uid`.
     pub uid: NodeUid,
     /// `metadata.resourceVersion`.
@@ -135,7 +137,7 @@ impl Node {
         let provider_id = some(raw.spec.provider_id);
         let confirmed = annotations.remove(MACHINE_GONE_ANNOTATION);
         Ok(Self {
-            name: raw.metadata.name,
+            name: NodeName::from(raw.metadata.name),
             uid: NodeUid::from(raw.metadata.uid),
             resource_version: raw.metadata.resource_version,
             created: raw.metadata.creation_timestamp.and_then(|t| t.parse().ok()),

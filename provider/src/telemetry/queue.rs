@@ -21,6 +21,7 @@ use prometheus_client::{
 use tokio::time::Instant;
 
 use super::NameLabel;
+use crate::model::NodeName;
 
 type Seconds = Gauge<f64, AtomicU64>;
 type Histograms = Family<NameLabel, Histogram, fn() -> Histogram>;
@@ -127,8 +128,8 @@ pub(crate) struct QueueMetrics {
 
 #[derive(Debug, Default)]
 struct Keys {
-    added_at: BTreeMap<String, Instant>,
-    begun_at: BTreeMap<String, Instant>,
+    added_at: BTreeMap<NodeName, Instant>,
+    begun_at: BTreeMap<NodeName, Instant>,
 }
 
 impl QueueMetrics {
@@ -137,10 +138,10 @@ impl QueueMetrics {
     }
 
     /// Notes that a key, which was not waiting already, was added.
-    pub(crate) fn added(&self, key: &str) {
+    pub(crate) fn added(&self, key: &NodeName) {
         self.adds.inc();
         self.depth.inc();
-        self.keys().added_at.insert(key.to_owned(), Instant::now());
+        self.keys().added_at.insert(key.clone(), Instant::now());
     }
 
     /// Notes a request to add a key with a delay.
@@ -149,18 +150,18 @@ impl QueueMetrics {
     }
 
     /// Notes that a worker took a key.
-    pub(crate) fn taken(&self, key: &str) {
+    pub(crate) fn taken(&self, key: &NodeName) {
         let now = Instant::now();
         self.depth.dec();
         let keys = &mut *self.keys();
         if let Some(since) = keys.added_at.remove(key) {
             self.waited.observe(now.duration_since(since).as_secs_f64());
         }
-        keys.begun_at.insert(key.to_owned(), now);
+        keys.begun_at.insert(key.clone(), now);
     }
 
     /// Notes that a worker gave a key back.
-    pub(crate) fn done(&self, key: &str) {
+    pub(crate) fn done(&self, key: &NodeName) {
         if let Some(since) = self.keys().begun_at.remove(key) {
             self.worked.observe(since.elapsed().as_secs_f64());
         }

@@ -101,7 +101,7 @@ async fn a_work_queue_has_the_metrics_of_client_go() {
     let telemetry = Telemetry::default();
     let queue = WorkQueue::new(telemetry.queue("Nodes"));
     for key in ["a", "b", "a"] {
-        queue.add(key);
+        queue.add(&key.into());
     }
     tokio::time::advance(Duration::from_secs(3)).await;
     let key = queue.get().await;

@@ -54,7 +54,7 @@ impl Subject {
             api_version: "v1",
             kind: "Node",
             namespace: None,
-            name: node.name.clone(),
+            name: node.name.to_string(),
             uid: node.uid.to_string(),
         }
     }

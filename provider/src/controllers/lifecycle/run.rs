@@ -315,7 +315,7 @@ impl LifecycleController {
                 Ok(())
             }
             // Another client has deleted the node.
-            Err(err) if err.says_gone(name) => {
+            Err(err) if err.says_gone(name.as_str()) => {
                 self.forget(node);
                 Ok(())
             }
@@ -354,12 +354,12 @@ impl LifecycleController {
                     self.store.take_over(&written);
                     return Ok(());
                 }
-                Err(err) if err.says_gone(&node.name) => return Ok(()),
+                Err(err) if err.says_gone(node.name.as_str()) => return Ok(()),
                 Err(err) if err.is_conflict() && conflicts < MAX_CONFLICTS => {
                     let pause = jitter.stretch(Duration::from_millis(100), 1.0);
                     tokio::time::sleep(pause).await;
                     let value = match self.cluster.get(&path).await {
-                        Err(err) if err.says_gone(&node.name) => return Ok(()),
+                        Err(err) if err.says_gone(node.name.as_str()) => return Ok(()),
                         other => other?,
                     };
                     let fresh = self.store.take_over(&value).filter(|it| it.uid == node.uid);

@@ -11,7 +11,7 @@ use super::plan::{JudgedNode, NodeState};
 use crate::{
     cluster::{Events, NodeStore, Severity},
     instances::{Instances, Trouble, TroubleKind},
-    model::Lookup,
+    model::{Lookup, NodeName},
     telemetry::Telemetry,
 };
 
@@ -22,7 +22,7 @@ const MAX_EVENTS: usize = 10;
 /// The present troubles for which the provider has recorded an event.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    recorded: BTreeSet<(TroubleKind, String)>,
+    recorded: BTreeSet<(TroubleKind, NodeName)>,
 }
 
 impl Troubles {
@@ -76,7 +76,7 @@ pub(crate) async fn report_troubles(
 /// Returns the troubles of nodes that are not ready, by kind and name of the node, from the reasons
 /// for which the existence of their machines is unknown. Leaves out reasons without a
 /// [`TroubleKind`].
-fn by_node(judged: &[JudgedNode]) -> BTreeMap<(TroubleKind, String), String> {
+fn by_node(judged: &[JudgedNode]) -> BTreeMap<(TroubleKind, NodeName), String> {
     let troubles = judged.iter().filter_map(|JudgedNode { node, judgement }| {
         let NodeState::NotReady { exists: Lookup::Unknown(why), .. } = judgement else {
             return None;
@@ -88,7 +88,7 @@ fn by_node(judged: &[JudgedNode]) -> BTreeMap<(TroubleKind, String), String> {
 
 /// Returns the result for `/readyz`: an error with the first trouble that fails readiness, in order
 /// of kind and name of the node, and the number of further ones that fail it.
-fn readiness(troubles: &BTreeMap<(TroubleKind, String), String>) -> Result<(), String> {
+fn readiness(troubles: &BTreeMap<(TroubleKind, NodeName), String>) -> Result<(), String> {
     let mut failing = troubles.iter().filter(|((kind, _), _)| kind.fails_readiness());
     match failing.next() {
         None => Ok(()),
@@ -107,11 +107,11 @@ mod tests {
     fn readiness_names_the_first_node_and_counts_the_others() {
         let mut troubles = BTreeMap::new();
         assert_eq!(readiness(&troubles), Ok(()));
-        troubles.insert((TroubleKind::Unproven, "a".to_owned()), "hidden".to_owned());
+        troubles.insert((TroubleKind::Unproven, "a".into()), "hidden".to_owned());
         assert_eq!(readiness(&troubles), Ok(()), "unproven does not fail readiness");
-        troubles.insert((TroubleKind::NotDelivered, "b".to_owned()), "late".to_owned());
+        troubles.insert((TroubleKind::NotDelivered, "b".into()), "late".to_owned());
         assert_eq!(readiness(&troubles), Err("node b: late".to_owned()));
-        troubles.insert((TroubleKind::NotDelivered, "c".to_owned()), "late".to_owned());
+        troubles.insert((TroubleKind::NotDelivered, "c".into()), "late".to_owned());
         assert_eq!(readiness(&troubles), Err("node b and 1 more: late".to_owned()));
     }
 }

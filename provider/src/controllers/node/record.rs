@@ -20,7 +20,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::plan;
 use crate::{
     cluster::{Cluster, NodeStore, PatchKind},
-    model::{MachineReference, Node, NodeUid},
+    model::{MachineReference, Node, NodeName, NodeUid},
 };
 
 /// Upper bound of the growing pause before the recorder tries failed writes again. Jitter lengthens
@@ -36,13 +36,13 @@ type NodeReference = (NodeUid, MachineReference);
 #[derive(Default)]
 struct Waiting {
     /// References to write next.
-    next: BTreeMap<String, NodeReference>,
+    next: BTreeMap<NodeName, NodeReference>,
     /// References whose write failed. The recorder tries them again together after a pause, so that
     /// a reference that the API server always refuses does not delay others.
-    failed: BTreeMap<String, NodeReference>,
+    failed: BTreeMap<NodeName, NodeReference>,
     /// Name of the node whose reference the recorder has taken to write, and that reference, until
     /// the recorder takes the next one. `None` while no reference waits.
-    writing: Option<(String, MachineReference)>,
+    writing: Option<(NodeName, MachineReference)>,
 }
 
 impl Waiting {
@@ -141,7 +141,7 @@ impl Recorder {
                 }
                 // The Node was deleted. A new Node of the same name has another UID, so its
                 // reference is noted separately.
-                Err(err) if err.says_gone(&name) => {}
+                Err(err) if err.says_gone(name.as_str()) => {}
                 Err(err) => {
                     tracing::info!(node = %name, error = %Chain(&err), "writing the reference of the machine into an annotation of the Node failed; retrying");
                     if !any_failed {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     instances::{Instances, ZoneWanted},
-    model::{Lookup, Metadata, NodeIdentity, Unknown, ViewState},
+    model::{Lookup, Metadata, NodeIdentity, NodeName, Unknown, ViewState},
     mutant::{Active, mutant},
     supervisor::InstancesMode,
     tasks::Tasks,
@@ -256,7 +256,7 @@ impl Instances for SupervisorInstances {
         self.shared.lock().observe(node);
     }
 
-    fn forget(&self, name: &str) {
+    fn forget(&self, name: &NodeName) {
         self.shared.lock().forget(name);
     }
 
@@ -336,7 +336,7 @@ impl Instances for SupervisorInstances {
         self.shared.lock().n_missing(Instant::now())
     }
 
-    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<NodeName>> {
         Box::pin(self.shared.news.take())
     }
 }

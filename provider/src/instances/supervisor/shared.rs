@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     instances::changed_nodes::ChangedNodes,
-    model::Unknown,
+    model::{NodeName, Unknown},
     mutant::{Active, mutant},
     telemetry::{ListReason, SupervisorMetrics},
 };
@@ -294,7 +294,7 @@ impl Shared {
 
     /// Reads one machine by name for a node, and applies the answer to the view. Stores the result
     /// as the last read of the node, unless the node was deleted meanwhile.
-    pub(super) async fn read(&self, node: &str, machine: &MachineName) {
+    pub(super) async fn read(&self, node: &NodeName, machine: &MachineName) {
         let began_at = Instant::now();
         let why = self.lock().freshness.state(began_at);
         let answer = self.api.get(machine).await;

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     instances::forgotten::Forgotten,
-    model::{NodeIdentity, Unknown},
+    model::{NodeIdentity, NodeName, Unknown},
     mutant::{Active, mutant},
 };
 
@@ -74,9 +74,9 @@ pub(super) struct State {
     pub freshness: Freshness,
     /// Time until which questions wait for the first list.
     pub sync_deadline: Instant,
-    pub nodes: BTreeMap<String, TrackedNode>,
+    pub nodes: BTreeMap<NodeName, TrackedNode>,
     /// Names of nodes by the UUID in their provider ID, in both byte orders.
-    nodes_by_uuid: BTreeMap<UuidKey, BTreeSet<String>>,
+    nodes_by_uuid: BTreeMap<UuidKey, BTreeSet<NodeName>>,
     /// True if any node was matched to a machine since the start.
     pub any_matched: bool,
     /// True if a proof was impossible while no node had been matched to a machine.
@@ -90,14 +90,14 @@ pub(super) struct State {
     /// Start of the last list, whatever its result; `None` before the first list.
     pub list_begun_at: Option<Instant>,
     /// The last read of a machine for each node.
-    pub reads: BTreeMap<String, ReadByName>,
+    pub reads: BTreeMap<NodeName, ReadByName>,
     /// Nodes to announce once the first list has arrived, is known to be forbidden, or has not
     /// arrived in time.
-    pub waiting: BTreeSet<String>,
+    pub waiting: BTreeSet<NodeName>,
     /// Names of machines to read, by name of the node.
-    pub wanted_reads: BTreeMap<String, MachineName>,
+    pub wanted_reads: BTreeMap<NodeName, MachineName>,
     /// Nodes that wait for a list.
-    pub wanted_lists: BTreeSet<String>,
+    pub wanted_lists: BTreeSet<NodeName>,
     /// Time until which the provider makes no new list, because the server has asked for a pause.
     pub quiet_until: Option<Instant>,
     forgotten: Forgotten,
@@ -170,7 +170,7 @@ impl State {
     }
 
     /// Drops a deleted node.
-    pub(super) fn forget(&mut self, name: &str) {
+    pub(super) fn forget(&mut self, name: &NodeName) {
         let Some(known) = self.nodes.remove(name) else { return };
         self.forgotten.note(known.identity.uid.clone(), Instant::now());
         if let Ok(Identity::Uuid(key)) = identity(&known.identity) {
@@ -190,11 +190,11 @@ impl State {
 
     /// Returns the names of the nodes that changes of machines concern. Also updates which of these
     /// nodes are matched to a machine.
-    pub(super) fn concerned(&mut self, changes: &Changes) -> BTreeSet<String> {
+    pub(super) fn concerned(&mut self, changes: &Changes) -> BTreeSet<NodeName> {
         let by_uuid = changes.uuids.iter().filter_map(|key| self.nodes_by_uuid.get(key)).flatten();
         let by_name = changes.names.iter().map(MachineName::as_str);
         let by_name = by_name.filter_map(|name| self.nodes.get_key_value(name));
-        let names: BTreeSet<String> =
+        let names: BTreeSet<NodeName> =
             by_uuid.chain(by_name.map(|(name, _)| name)).cloned().collect();
         for name in &names {
             self.note_match(name);
@@ -203,7 +203,7 @@ impl State {
     }
 
     /// Marks the node as matched if the view has its machine.
-    fn note_match(&mut self, name: &str) {
+    fn note_match(&mut self, name: &NodeName) {
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         let found = identity(&tracked.identity)
             .ok()
@@ -223,7 +223,7 @@ impl State {
             return entry.machine.name.as_str();
         }
         let tracked = self.nodes.get(&node.name).filter(|it| it.identity.uid == node.uid);
-        tracked.and_then(|it| it.machine.as_ref()).map_or(&node.name, MachineName::as_str)
+        tracked.and_then(|it| it.machine.as_ref()).map_or(node.name.as_str(), MachineName::as_str)
     }
 
     /// Builds a question about a node, with the state that answers it.
@@ -255,7 +255,7 @@ impl State {
             node,
             machine: self.machine_of(node),
             after,
-            changed_at: self.view.changed_at(&node.name, uuid.as_ref()),
+            changed_at: self.view.changed_at(node.name.as_str(), uuid.as_ref()),
             matched: tracked.is_some_and(|tracked| tracked.matched),
             any_matched: self.any_matched,
             now,

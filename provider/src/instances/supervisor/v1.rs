@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     instances::{Instances, ZoneWanted, question_queue::QuestionQueue},
-    model::{AddressOrder, Lookup, Metadata, NodeIdentity, Unknown, Zone},
+    model::{AddressOrder, Lookup, Metadata, NodeIdentity, NodeName, Unknown, Zone},
     tasks::Tasks,
     telemetry::RequestCounter,
 };
@@ -180,7 +180,7 @@ impl Shared {
         if let Some(id) = &node.provider_id {
             return Ok(Some(id.clone()));
         }
-        let found = self.by_name(&node.name).await.map_err(|err| unavailable(&err))?;
+        let found = self.by_name(node.name.as_str()).await.map_err(|err| unavailable(&err))?;
         let Some(machine) = found else { return Ok(None) };
         let Some(uuid) = &machine.bios_uuid else {
             return Err(Unknown::Incomplete(
@@ -197,10 +197,10 @@ impl Shared {
             // none.
             ZoneWanted::No => node.provider_id.clone(),
         };
-        let machine = self.by_id_or_name(id.as_deref(), &node.name).await?;
+        let machine = self.by_id_or_name(id.as_deref(), node.name.as_str()).await?;
         let addresses = Ok(node_addresses(&machine, self.addresses));
         let zone = match wanted {
-            ZoneWanted::Yes => self.by_id_or_name(id.as_deref(), &node.name).await?.zone,
+            ZoneWanted::Yes => self.by_id_or_name(id.as_deref(), node.name.as_str()).await?.zone,
             ZoneWanted::No => None,
         };
         let zone = Ok(zone.map(|zone| Zone { zone, region: None }));
@@ -251,7 +251,7 @@ impl Shared {
 impl Instances for SupervisorV1 {
     fn observe(&self, _node: &NodeIdentity) {}
 
-    fn forget(&self, name: &str) {
+    fn forget(&self, name: &NodeName) {
         self.shared.desk.forget(name);
     }
 
@@ -282,7 +282,7 @@ impl Instances for SupervisorV1 {
         0
     }
 
-    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<NodeName>> {
         Box::pin(self.shared.desk.changed())
     }
 }

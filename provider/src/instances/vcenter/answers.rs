@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     instances::{Instances, Trouble, ZoneWanted},
-    model::{Lookup, Metadata, NodeIdentity, Unknown},
+    model::{Lookup, Metadata, NodeIdentity, NodeName, Unknown},
     mutant::mutant,
 };
 
@@ -25,7 +25,7 @@ impl Shared {
     fn unread(
         &self,
         state: &mut State,
-        name: &str,
+        name: &NodeName,
         wanted: ZoneWanted,
         effects: &mut Effects,
     ) -> Option<Unknown> {
@@ -49,7 +49,7 @@ impl Instances for VcenterInstances {
         });
     }
 
-    fn forget(&self, name: &str) {
+    fn forget(&self, name: &NodeName) {
         self.shared.with(|state, effects| state.forget(name, effects));
     }
 
@@ -165,7 +165,7 @@ impl Instances for VcenterInstances {
         troubles::troubles(&self.shared)
     }
 
-    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<NodeName>> {
         Box::pin(self.shared.news())
     }
 }

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     instances::{ZoneCategories, ZoneWanted, addresses, instance_type},
-    model::{Address, AddressOrder, MachineReference, Metadata, ProviderId, Unknown, parse_uuid},
+    model::{
+        Address, AddressOrder, MachineReference, Metadata, NodeName, ProviderId, Unknown,
+        parse_uuid,
+    },
     mutant::mutant,
 };
 
@@ -68,7 +71,7 @@ impl Shared {
     pub(super) fn describe(
         &self,
         state: &mut State,
-        name: &str,
+        name: &NodeName,
         wanted: ZoneWanted,
         wake_zones: &mut Option<VcenterIndex>,
     ) -> Option<Metadata> {
@@ -93,7 +96,7 @@ impl Shared {
                 match vcenter.zones.answer(&placement, categories, now, &self.tuning) {
                     Some(answer) => answer.map(Some),
                     None => {
-                        vcenter.zone_wanted.insert(name.to_owned());
+                        vcenter.zone_wanted.insert(name.clone());
                         *wake_zones = Some(link.vcenter);
                         Err(Unknown::Pending)
                     }

@@ -27,7 +27,7 @@ use super::{
     },
     view::{idle::keep_alive, mark_not_visible},
 };
-use crate::model::{NodeIdentity, Unknown};
+use crate::model::{NodeIdentity, NodeName, Unknown};
 
 /// Maximum age of an answer about existence or power state, from the end of its read to the
 /// question; also the maximum age for the initialization of a node.
@@ -51,7 +51,7 @@ impl VcenterState {
     }
 
     /// Removes and returns the names of the nodes that wait for a read of these machines.
-    fn take_read_wanted(&mut self, machines: &[MoRef]) -> BTreeSet<String> {
+    fn take_read_wanted(&mut self, machines: &[MoRef]) -> BTreeSet<NodeName> {
         let names = machines.iter().filter_map(|machine| self.linked.get(machine));
         names.filter_map(|name| self.read_wanted.take(name)).collect()
     }
@@ -63,7 +63,7 @@ impl VcenterState {
 pub(super) fn why_not_current(
     vcenter: &mut VcenterState,
     link: &Link,
-    name: &str,
+    name: &NodeName,
     limit: Duration,
 ) -> Option<Unknown> {
     if vcenter.is_current(&link.machine, Instant::now(), limit) {
@@ -72,7 +72,7 @@ pub(super) fn why_not_current(
     if let Some(failure) = &vcenter.read_failure {
         return Some(Unknown::Unavailable(failure.why.clone()));
     }
-    vcenter.read_wanted.insert(name.to_owned());
+    vcenter.read_wanted.insert(name.clone());
     Some(Unknown::Pending)
 }
 

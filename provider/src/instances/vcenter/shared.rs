@@ -18,7 +18,7 @@ use super::{
     proof::census::Censuses,
     state::{Effects, Link, State, machine::Machine},
 };
-use crate::{supervisor::InstancesMode, telemetry::Telemetry};
+use crate::{model::NodeName, supervisor::InstancesMode, telemetry::Telemetry};
 
 /// The vCenters, their state, the signals for the tasks, and the names of nodes to announce to the
 /// node controller.
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) tuning: Tuning,
     pub(super) telemetry: Arc<Telemetry>,
     /// Nodes whose answers may have changed, until the node controller takes their names.
-    news: Mutex<BTreeSet<String>>,
+    news: Mutex<BTreeSet<NodeName>>,
     news_arrived: Notify,
     /// Wakes [`Shared::run_grace`].
     grace: Notify,
@@ -111,7 +111,7 @@ impl Shared {
     }
 
     /// Adds the names of nodes whose answers may have changed, and wakes their reader.
-    pub(super) fn announce(&self, names: BTreeSet<String>) {
+    pub(super) fn announce(&self, names: BTreeSet<NodeName>) {
         if names.is_empty() {
             return;
         }
@@ -142,7 +142,7 @@ impl Shared {
     /// still has the UUID of the link.
     pub(super) fn link_and_machine<'a>(
         state: &'a State,
-        name: &str,
+        name: &NodeName,
     ) -> Option<(&'a Link, &'a Machine)> {
         let link = state.nodes.get(name)?.link.as_ref()?;
         let machine = state.vcenters[link.vcenter].machines.get(&link.machine)?;
@@ -152,7 +152,7 @@ impl Shared {
 
     /// True if the collector shows the linked machine of the node, and vCenter has reported no UUID
     /// of that machine so far.
-    pub(super) fn lacks_uuid(state: &State, name: &str) -> bool {
+    pub(super) fn lacks_uuid(state: &State, name: &NodeName) -> bool {
         let link = state.nodes.get(name).and_then(|tracked| tracked.link.as_ref());
         let machine =
             link.and_then(|link| state.vcenters[link.vcenter].machines.get(&link.machine));
@@ -162,7 +162,7 @@ impl Shared {
     /// Waits until a name is announced, unless one is already, and takes all names.
     ///
     /// Cancel safe: the next call returns the names that a cancelled call did not return.
-    pub(super) async fn news(&self) -> BTreeSet<String> {
+    pub(super) async fn news(&self) -> BTreeSet<NodeName> {
         loop {
             let arrived = self.news_arrived.notified();
             let news =

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{Shared, Tuning, state::VcenterIndex};
 use crate::{
     instances::{Ancestors, Placement, TagNames, ZoneCategories, zones},
-    model::{Unknown, Zone},
+    model::{NodeName, Unknown, Zone},
 };
 
 /// Minimum time from the end of a read that yields no zone until a question starts the next one.
@@ -123,7 +123,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
 }
 
 /// Takes the nodes that need a zone, and returns them with the placements of their machines.
-fn take_wanted(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<Placement>) {
+fn take_wanted(shared: &Shared, index: VcenterIndex) -> (BTreeSet<NodeName>, Vec<Placement>) {
     let mut state = shared.lock();
     let wanted = std::mem::take(&mut state.vcenters[index].zone_wanted);
     let placements = wanted

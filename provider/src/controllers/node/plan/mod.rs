@@ -82,7 +82,7 @@ pub(crate) fn initialize(
     {
         return Plan::Wait(Unknown::Incomplete(format!(
             "provided node ip for node {:?} is not valid: {text}",
-            node.name
+            node.name.as_str()
         )));
     }
     let status = match published(node, addresses) {

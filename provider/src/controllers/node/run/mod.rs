@@ -21,7 +21,7 @@ use crate::{
     cluster::{Cluster, ClusterError, Events, NodeChange, NodeStore, PatchKind, Severity},
     controllers::WorkQueue,
     instances::{Instances, LateZone, ZoneWanted},
-    model::{Lookup, Metadata, Node, Unknown},
+    model::{Lookup, Metadata, Node, NodeName, Unknown},
     mutant::Active,
     tasks::Tasks,
     telemetry::Telemetry,
@@ -69,10 +69,10 @@ pub(crate) struct NodeController {
     queue: WorkQueue,
     recorder: Recorder,
     /// Names of the nodes whose addresses, late zone labels and reference must be checked.
-    due: Mutex<BTreeSet<String>>,
+    due: Mutex<BTreeSet<NodeName>>,
     /// Start of the current window and number of writes in it that count for [`MAX_WRITES`], by
     /// node.
-    written: Mutex<BTreeMap<String, (Instant, u32)>>,
+    written: Mutex<BTreeMap<NodeName, (Instant, u32)>>,
 }
 
 impl NodeController {
@@ -114,7 +114,7 @@ impl NodeController {
 
     /// Forgets the due check and the counted address writes of a node, so that a new node of the
     /// same name starts afresh.
-    fn forget(&self, name: &str) {
+    fn forget(&self, name: &NodeName) {
         self.take_due(name);
         self.written.lock().expect("nothing panics under this lock").remove(name);
     }
@@ -160,11 +160,11 @@ impl NodeController {
         }
     }
 
-    fn mark_due(&self, names: impl Iterator<Item = String>) {
+    fn mark_due(&self, names: impl Iterator<Item = NodeName>) {
         self.due.lock().expect("nothing panics under this lock").extend(names);
     }
 
-    fn take_due(&self, name: &str) -> bool {
+    fn take_due(&self, name: &NodeName) -> bool {
         self.due.lock().expect("nothing panics under this lock").remove(name)
     }
 
@@ -182,7 +182,7 @@ impl NodeController {
                     self.queue.add_rate_limited(&name, cap);
                 }
                 // The Node was deleted; the watch has not reported it yet.
-                Err(err) if err.says_gone(&name) => self.queue.forget(&name),
+                Err(err) if err.says_gone(name.as_str()) => self.queue.forget(&name),
                 Err(err) => {
                     tracing::warn!(node = %name, error = %Chain(&err), "syncing the Node with its machine failed; retrying");
                     self.telemetry.sync_failed();
@@ -195,7 +195,11 @@ impl NodeController {
     }
 
     /// Syncs one node once. Returns the reason if the node cannot be initialized yet, else `None`.
-    async fn sync(&self, name: &str, jitter: &mut Jitter) -> Result<Option<Unknown>, ClusterError> {
+    async fn sync(
+        &self,
+        name: &NodeName,
+        jitter: &mut Jitter,
+    ) -> Result<Option<Unknown>, ClusterError> {
         let Some(mut node) = self.store.get(name) else {
             self.forget(name);
             return Ok(None);
@@ -231,14 +235,14 @@ impl NodeController {
             }
             Plan::Write(writes) => {
                 if let Some(wait) = self.address_write_delay(name) {
-                    self.mark_due(std::iter::once(name.to_owned()));
+                    self.mark_due(std::iter::once(name.clone()));
                     self.queue.add_after(name, wait);
                     return Ok(None);
                 }
                 let result = self.write(&node, &writes).await;
                 // Some of the writes may not have been made.
                 if !matches!(result, Ok(WriteResult::Whole(_))) {
-                    self.mark_due(std::iter::once(name.to_owned()));
+                    self.mark_due(std::iter::once(name.clone()));
                 }
                 if let Ok(WriteResult::Overtaken(_)) = result {
                     self.queue.add(name);
@@ -259,10 +263,10 @@ impl NodeController {
     /// Counts a write of the node's addresses or late zone labels and returns `None`. If the node
     /// has used up its [`MAX_WRITES`] in the current window, counts nothing and returns the time
     /// until the window ends.
-    fn address_write_delay(&self, name: &str) -> Option<Duration> {
+    fn address_write_delay(&self, name: &NodeName) -> Option<Duration> {
         let now = Instant::now();
         let mut written = self.written.lock().expect("nothing panics under this lock");
-        let (since, count) = written.entry(name.to_owned()).or_insert((now, 0));
+        let (since, count) = written.entry(name.clone()).or_insert((now, 0));
         if now.duration_since(*since) >= WINDOW {
             (*since, *count) = (now, 0);
         }
@@ -363,7 +367,7 @@ impl NodeController {
     async fn read_again(&self, node: &Node) -> Result<Option<Arc<Node>>, ClusterError> {
         match self.cluster.get(&format!("/api/v1/nodes/{}", node.name)).await {
             Ok(value) => Ok(self.store.take_over(&value).filter(|fresh| fresh.uid == node.uid)),
-            Err(err) if err.says_gone(&node.name) => Ok(None),
+            Err(err) if err.says_gone(node.name.as_str()) => Ok(None),
             Err(err) => Err(err),
         }
     }

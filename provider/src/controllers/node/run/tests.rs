@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 
 use super::*;
-use crate::model::{AddressOrder, Clock, NodeIdentity};
+use crate::model::{AddressOrder, Clock, NodeIdentity, NodeName};
 
 #[test]
 fn a_write_stays_valid_while_taints_provider_id_and_its_labels_are_unchanged() {
@@ -37,7 +37,7 @@ struct Unasked;
 impl Instances for Unasked {
     fn observe(&self, _: &NodeIdentity) {}
 
-    fn forget(&self, _: &str) {}
+    fn forget(&self, _: &NodeName) {}
 
     fn metadata(&self, _: &NodeIdentity, _: ZoneWanted) -> Lookup<Metadata> {
         Lookup::Unknown(Unknown::Pending)
@@ -55,7 +55,7 @@ impl Instances for Unasked {
         0
     }
 
-    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<NodeName>> {
         Box::pin(std::future::pending())
     }
 }
@@ -97,8 +97,8 @@ fn controller_with(
 
 /// Marks the addresses of node `n` as due, and uses up its writes of the current window.
 fn write_too_often(controller: &NodeController) {
-    controller.mark_due(std::iter::once("n".to_owned()));
-    while controller.address_write_delay("n").is_none() {}
+    controller.mark_due(std::iter::once("n".into()));
+    while controller.address_write_delay(&"n".into()).is_none() {}
 }
 
 /// Returns the number of nodes with due addresses, and the number of nodes with counted writes.
@@ -114,7 +114,7 @@ async fn a_deleted_node_is_forgotten_and_a_new_one_of_its_name_may_be_written() 
     let node = Node::from_json(&json!({"metadata": {"name": "n", "uid": "u"}})).unwrap();
     controller.on_change(&NodeChange::Deleted(Arc::new(node)));
     assert_eq!(n_remembered(&controller), (0, 0));
-    assert_eq!(controller.address_write_delay("n"), None);
+    assert_eq!(controller.address_write_delay(&"n".into()), None);
 }
 
 /// The node is deleted while a worker syncs it, and the worker notes it again after the deletion.
@@ -122,7 +122,7 @@ async fn a_deleted_node_is_forgotten_and_a_new_one_of_its_name_may_be_written() 
 async fn a_node_that_a_worker_noted_after_its_deletion_is_forgotten_by_the_next_sync() {
     let controller = controller();
     write_too_often(&controller);
-    let looked = controller.sync("n", &mut Jitter::new(0, "test")).await;
+    let looked = controller.sync(&"n".into(), &mut Jitter::new(0, "test")).await;
     assert!(matches!(looked, Ok(None)));
     assert_eq!(n_remembered(&controller), (0, 0));
 }
@@ -144,7 +144,7 @@ async fn a_write_of_a_node_that_is_gone_is_not_repeated() {
     let labels = json!({"failure-domain.beta.kubernetes.io/zone": "a"});
     let node = json!({"metadata": {"name": "n", "uid": "u", "labels": labels}});
     controller.store.upsert(Node::from_json(&node).unwrap());
-    controller.queue.add("n");
+    controller.queue.add(&"n".into());
     let stop = CancellationToken::new();
     let working = controller.work(0, &stop);
     let worked = tokio::time::timeout(Duration::from_secs(600), working).await;

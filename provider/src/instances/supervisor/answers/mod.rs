@@ -85,7 +85,7 @@ fn find<'a>(
 ) -> Option<(&'a Entry, Match)> {
     find_strict(view, identity, node)
         .map(|entry| (entry, Match::Strict))
-        .or_else(|| view.by_name(&node.name).map(|entry| (entry, Match::ByNameOnly)))
+        .or_else(|| view.by_name(node.name.as_str()).map(|entry| (entry, Match::ByNameOnly)))
 }
 
 /// Answers whether the machine exists, or returns the request that must come first. If a current
@@ -156,7 +156,7 @@ pub(super) fn metadata(
             Ok(metadata) => Answer::Found((metadata, how)),
             Err(why) => Answer::Unknown(why),
         },
-        None => match asked.recent_read(&asked.node.name) {
+        None => match asked.recent_read(asked.node.name.as_str()) {
             None if asked.freshness.state(asked.now) != ViewState::Poll => {
                 Answer::NeedsGet(MachineName::from(asked.node.name.as_str()))
             }

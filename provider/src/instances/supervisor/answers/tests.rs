@@ -12,7 +12,7 @@ fn seconds(n: u64) -> Duration {
 
 fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
     NodeIdentity {
-        name: name.to_owned(),
+        name: name.into(),
         uid: format!("uid-{name}").into(),
         provider_id: provider_id.map(str::to_owned),
         system_uuid: None,
@@ -77,7 +77,7 @@ impl Stage {
             freshness: &self.freshness,
             sync_deadline: self.start + seconds(60),
             node,
-            machine: &node.name,
+            machine: node.name.as_str(),
             read: self.read.as_ref(),
             now: self.now,
         }

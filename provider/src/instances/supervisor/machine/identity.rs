@@ -40,7 +40,7 @@ pub(in crate::instances::supervisor) fn is_path_or_name(
     node: &NodeIdentity,
 ) -> bool {
     let is_of_uuid = |c: char| c.is_ascii_hexdigit() || c == '-';
-    !key.as_str().chars().all(is_of_uuid) || Some(key) == UuidKey::of(&node.name).as_ref()
+    !key.as_str().chars().all(is_of_uuid) || Some(key) == UuidKey::of(node.name.as_str()).as_ref()
 }
 
 /// Returns the provider ID of a machine. It keeps the UUID as the Supervisor writes it, because
@@ -68,7 +68,7 @@ mod tests {
             (Some("vsphere:/4215f0de"), None),
         ] {
             let node = NodeIdentity {
-                name: "n".to_owned(),
+                name: "n".into(),
                 uid: "u".into(),
                 provider_id: provider_id.map(str::to_owned),
                 system_uuid: None,

@@ -106,7 +106,7 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
     let Some(listing) = evidence.filter(|listing| listing.began_at >= after) else {
         return Verdict::NeedsList { after };
     };
-    let namesake = listing.by_name(&claim.node.name);
+    let namesake = listing.by_name(claim.node.name.as_str());
     let exact = |key: &UuidKey| {
         listing.machines().any(|machine| machine.bios_uuid.as_deref() == Some(key.as_str()))
     };

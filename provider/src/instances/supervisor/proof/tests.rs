@@ -9,7 +9,7 @@ fn seconds(n: u64) -> Duration {
 
 fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
     NodeIdentity {
-        name: name.to_owned(),
+        name: name.into(),
         uid: "u".into(),
         provider_id: provider_id.map(str::to_owned),
         system_uuid: None,
@@ -44,7 +44,7 @@ fn claim(node: &NodeIdentity, start: Instant) -> Claim<'_> {
     let after = now - seconds(5);
     Claim {
         node,
-        machine: &node.name,
+        machine: node.name.as_str(),
         after,
         changed_at: None,
         matched: true,

@@ -19,7 +19,7 @@ use self::fake::{Refusals, Supervisor as Fake, object};
 use super::{SupervisorInstances, Tuning};
 use crate::{
     instances::{Instances, ZoneWanted},
-    model::{Lookup, Metadata, NodeIdentity, Unknown, ViewState},
+    model::{Lookup, Metadata, NodeIdentity, NodeName, Unknown, ViewState},
     mutant::Active,
     supervisor::InstancesMode,
     tasks::Tasks,
@@ -42,7 +42,7 @@ impl Drop for Lab {
 
 fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
     NodeIdentity {
-        name: name.to_owned(),
+        name: name.into(),
         uid: format!("uid-{name}").into(),
         provider_id: provider_id.map(str::to_owned),
         system_uuid: None,
@@ -175,7 +175,7 @@ async fn two_thousand_machines_cost_one_list_and_one_watch() {
 #[tokio::test(start_paused = true)]
 async fn changed_machines_are_announced_within_two_seconds() {
     let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
-    let all: BTreeSet<String> = (0..3).map(|i| nth(i).name).collect();
+    let all: BTreeSet<NodeName> = (0..3).map(|i| nth(i).name).collect();
     assert_eq!(lab.instances.changed().await, all, "the first list");
     let told = async || {
         let began = Instant::now();
@@ -184,7 +184,7 @@ async fn changed_machines_are_announced_within_two_seconds() {
         names.into_iter().collect::<Vec<_>>()
     };
     lab.fake.set("n0001", "/status/network/primaryIP4", json!("10.9.9.9"));
-    assert_eq!(told().await, ["n0001"]);
+    assert_eq!(told().await, ["n0001".into()]);
     let Lookup::Found(metadata) = lab.instances.metadata(&nth(1), ZoneWanted::No) else { panic!() };
     assert_eq!(metadata.addresses.unwrap()[0].address, "10.9.9.9");
     // A power state is not announced, because the lifecycle controller asks for it itself.
@@ -207,7 +207,7 @@ async fn a_node_that_comes_before_its_machine_waits_for_it() {
     assert_eq!(lab.metadata(&early, ZoneWanted::Yes).await, Lookup::Unknown(Unknown::NotSeen));
     assert!(lab.calls().is_empty());
     lab.fake.put(object("early", "", "10.0.0.9"));
-    assert_eq!(lab.instances.changed().await, BTreeSet::from(["early".to_owned()]));
+    assert_eq!(lab.instances.changed().await, BTreeSet::from(["early".into()]));
     let answer = lab.metadata(&early, ZoneWanted::Yes).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "{answer:?}");
     lab.fake.set("early", "/status/biosUUID", json!("ABC"));
@@ -221,7 +221,7 @@ async fn a_node_that_comes_before_its_machine_waits_for_it() {
 async fn one_list_proves_the_absence_of_all_machines_that_are_gone() {
     let lab = Lab::started(Fake::with(40), InstancesMode::Auto, 40).await;
     for i in 0..20 {
-        lab.fake.delete(&nth(i).name);
+        lab.fake.delete(nth(i).name.as_str());
     }
     moment().await;
     assert_eq!(lab.instances.n_missing(), 20);

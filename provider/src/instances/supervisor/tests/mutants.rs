@@ -130,7 +130,7 @@ async fn a_mutant_believes_an_empty_list() {
     for active in with(Mutant::EmptyListBelieved) {
         let lab = started(Fake::with(5), InstancesMode::Poll, active, 5).await;
         for i in 0..5 {
-            lab.fake.lose(&nth(i).name);
+            lab.fake.lose(nth(i).name.as_str());
         }
         seconds(10).await;
         assert!(is_gone(&lab.exists(&nth(0)).await));

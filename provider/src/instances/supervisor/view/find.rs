@@ -16,7 +16,7 @@ pub(in crate::instances::supervisor) fn find_strict<'a>(
     match identity {
         Identity::Uuid(key) => view.by_uuid(key, &node.name),
         Identity::Name => {
-            view.by_name(&node.name).filter(|_| !matches_no_machine(view.active, node))
+            view.by_name(node.name.as_str()).filter(|_| !matches_no_machine(view.active, node))
         }
     }
 }

@@ -18,7 +18,10 @@ use tokio::time::Instant;
 
 use self::listing::Listing;
 use super::machine::{MachineName, MachineObject, UuidKey};
-use crate::mutant::{Active, mutant};
+use crate::{
+    model::NodeName,
+    mutant::{Active, mutant},
+};
 
 /// Minimum time for which the view remembers a change of a machine. No proof uses evidence that is
 /// older.
@@ -298,11 +301,11 @@ impl View {
     /// `None` if the view has neither. Of several machines (a restored copy has the UUID of its
     /// original), returns the one with the node's name, else the oldest that is not being deleted,
     /// else the oldest.
-    pub(super) fn by_uuid(&self, key: &UuidKey, node_name: &str) -> Option<&Entry> {
+    pub(super) fn by_uuid(&self, key: &UuidKey, node_name: &NodeName) -> Option<&Entry> {
         key.byte_orders().find_map(|key| self.by_key(&key, node_name))
     }
 
-    fn by_key(&self, key: &UuidKey, node_name: &str) -> Option<&Entry> {
+    fn by_key(&self, key: &UuidKey, node_name: &NodeName) -> Option<&Entry> {
         let names = self.by_uuid.get(key)?;
         let entries = names.iter().filter_map(|name| self.machines.get(name));
         let exact = mutant!(self.active, UuidCaseMatters);
@@ -310,7 +313,13 @@ impl View {
             .filter(|entry| !exact || entry.machine.bios_uuid.as_deref() == Some(key.as_str()));
         entries.min_by_key(|entry| {
             let MachineObject { name, deleting, created, .. } = &*entry.machine;
-            (name.as_str() != node_name, *deleting, created.is_none(), *created, name.clone())
+            (
+                name.as_str() != node_name.as_str(),
+                *deleting,
+                created.is_none(),
+                *created,
+                name.clone(),
+            )
         })
     }
 

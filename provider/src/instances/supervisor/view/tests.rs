@@ -44,8 +44,8 @@ fn names(changes: &Changes) -> Vec<&str> {
 #[tokio::test(start_paused = true)]
 async fn machines_are_found_by_name_and_by_uuid_of_any_case() {
     let view = view("9", &["a/AA-1@1", "b/@2"]);
-    assert_eq!(view.by_uuid(&key("aa-1"), "x").unwrap().machine.name.as_str(), "a");
-    assert_eq!(view.by_uuid(&key("AA-1 "), "x").unwrap().machine.name.as_str(), "a");
+    assert_eq!(view.by_uuid(&key("aa-1"), &"x".into()).unwrap().machine.name.as_str(), "a");
+    assert_eq!(view.by_uuid(&key("AA-1 "), &"x".into()).unwrap().machine.name.as_str(), "a");
     assert_eq!(UuidKey::of(" "), None);
     assert_eq!(view.by_name("b").unwrap().machine.bios_uuid, None);
     assert_eq!((view.len(), view.n_duplicates()), (2, 0));
@@ -69,17 +69,17 @@ async fn among_machines_with_one_uuid_the_namesake_of_the_node_is_preferred() {
     assert_eq!(view.n_duplicates(), 1);
     for (node, want) in [("a", "a"), ("b", "b"), ("d", "d"), ("x", "c")] {
         assert_eq!(
-            view.by_uuid(&key("u"), node).unwrap().machine.name.as_str(),
+            view.by_uuid(&key("u"), &node.into()).unwrap().machine.name.as_str(),
             want,
             "node {node}"
         );
     }
     view.remove(&machine("c/u@10"), Instant::now());
-    assert_eq!(view.by_uuid(&key("u"), "x").unwrap().machine.name.as_str(), "b");
+    assert_eq!(view.by_uuid(&key("u"), &"x".into()).unwrap().machine.name.as_str(), "b");
     view.remove(&machine("b/u@11"), Instant::now());
-    assert_eq!(view.by_uuid(&key("u"), "x").unwrap().machine.name.as_str(), "d");
+    assert_eq!(view.by_uuid(&key("u"), &"x".into()).unwrap().machine.name.as_str(), "d");
     view.remove(&machine("d/u@12"), Instant::now());
-    assert_eq!(view.by_uuid(&key("u"), "x").unwrap().machine.name.as_str(), "a");
+    assert_eq!(view.by_uuid(&key("u"), &"x".into()).unwrap().machine.name.as_str(), "a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,8 +95,8 @@ async fn an_event_older_than_the_view_is_ignored() {
         view.apply(machine(event), now);
         assert_eq!(listed(&view), [want], "{name}");
     }
-    assert!(view.by_uuid(&key("u"), "a").is_none(), "the index follows");
-    assert!(view.by_uuid(&key("w"), "a").is_some());
+    assert!(view.by_uuid(&key("u"), &"a".into()).is_none(), "the index follows");
+    assert!(view.by_uuid(&key("w"), &"a".into()).is_some());
     // The machine was deleted, and another one of that name was created before the event of the
     // deletion arrived.
     let mut other = machine("a/w@9");
@@ -168,7 +168,7 @@ async fn an_unreadable_field_keeps_its_earlier_value() {
     let mut odd = machine("a/@2");
     odd.unreadable.insert(Field::Uuid);
     view.apply(odd, now);
-    let entry = view.by_uuid(&key("u"), "a").unwrap();
+    let entry = view.by_uuid(&key("u"), &"a".into()).unwrap();
     assert_eq!(entry.machine.unreadable, BTreeSet::from([Field::Uuid]));
     assert_eq!(entry.machine.resource_version, "2");
 }

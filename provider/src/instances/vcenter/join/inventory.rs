@@ -17,7 +17,7 @@ use crate::{
             state::{JoinRequest, VcenterAnswer, VcenterIndex},
         },
     },
-    model::{MachineId, parse_uuid},
+    model::{MachineId, NodeName, parse_uuid},
 };
 
 /// Number of calls of a paged read besides its pages: one creates the view, one destroys it.
@@ -59,10 +59,10 @@ pub(super) async fn search(
     shared: &Shared,
     index: VcenterIndex,
     batch: &Batch,
-    left: &mut BTreeSet<&String>,
+    left: &mut BTreeSet<&NodeName>,
 ) -> Result<(), CallError> {
-    let by_uuid = |name: &&String| left.contains(name) && batch[*name].name.is_none();
-    let names: Vec<&String> = batch.keys().filter(by_uuid).collect();
+    let by_uuid = |name: &&NodeName| left.contains(name) && batch[*name].name.is_none();
+    let names: Vec<&NodeName> = batch.keys().filter(by_uuid).collect();
     let mut scan = Scan {
         wanted: names.iter().flat_map(|name| &batch[*name].candidates).copied().collect(),
         found: BTreeMap::new(),

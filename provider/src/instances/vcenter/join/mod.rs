@@ -22,7 +22,10 @@ use super::{
     Shared,
     state::{JoinRequest, VcenterAnswer, VcenterIndex},
 };
-use crate::{instances::datacenters::Tree, model::parse_uuid};
+use crate::{
+    instances::datacenters::Tree,
+    model::{NodeName, parse_uuid},
+};
 
 /// Number of nodes up to which the provider searches for each machine separately, whatever a read
 /// of the inventory costs.
@@ -31,7 +34,7 @@ const FEW: usize = 3;
 const CHUNK: usize = 1000;
 
 /// Requests to find machines, by name of the node.
-type Batch = BTreeMap<String, JoinRequest>;
+type Batch = BTreeMap<NodeName, JoinRequest>;
 
 /// Finds machines in one vCenter whenever nodes wait for them. Never ends.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
@@ -137,7 +140,7 @@ async fn fail_fast(
 fn answer(
     shared: &Shared,
     index: VcenterIndex,
-    name: &str,
+    name: &NodeName,
     request: &JoinRequest,
     outcome: VcenterAnswer,
 ) {
@@ -156,7 +159,7 @@ async fn resolve(
     batch: &Batch,
     hanging: &mut SlowSearches<'_>,
 ) -> Result<(), CallError> {
-    let mut left: BTreeSet<&String> = batch.keys().collect();
+    let mut left: BTreeSet<&NodeName> = batch.keys().collect();
     match by_reference(shared, index, batch, &mut left).await {
         // One machine for which vCenter hangs delays the read of all references. The single
         // searches show which one it is.
@@ -183,10 +186,10 @@ async fn search_each(
     shared: &Shared,
     index: VcenterIndex,
     batch: &Batch,
-    left: &BTreeSet<&String>,
+    left: &BTreeSet<&NodeName>,
     hanging: &mut SlowSearches<'_>,
 ) -> Result<(), CallError> {
-    let mut failed: Vec<(&String, CallError)> = Vec::new();
+    let mut failed: Vec<(&NodeName, CallError)> = Vec::new();
     let mut any_went_well = false;
     let mut before_failed = false;
     for name in left {
@@ -211,7 +214,7 @@ async fn search_each(
 
 /// Returns the failure to report: the last one, or the first of the earlier ones if the last one
 /// only says that it is too early for a new login.
-fn cause(earlier: Vec<(&String, CallError)>, last: CallError) -> CallError {
+fn cause(earlier: Vec<(&NodeName, CallError)>, last: CallError) -> CallError {
     match last.kind {
         CallErrorKind::NotYet(_) => earlier.into_iter().next().map_or(last, |(_, first)| first),
         _ => last,
@@ -225,7 +228,7 @@ async fn by_reference<'a>(
     shared: &Shared,
     index: VcenterIndex,
     batch: &'a Batch,
-    left: &mut BTreeSet<&'a String>,
+    left: &mut BTreeSet<&'a NodeName>,
 ) -> Result<(), CallError> {
     if batch.values().all(|request| request.reference.is_none()) {
         return Ok(());
@@ -233,7 +236,7 @@ async fn by_reference<'a>(
     let client = &shared.vcenters[index].client;
     client.session().await?;
     let here = client.instance_uuid().and_then(parse_uuid);
-    let known: BTreeMap<MoRef, &String> = batch
+    let known: BTreeMap<MoRef, &NodeName> = batch
         .iter()
         .filter_map(|(name, request)| {
             let reference = request.reference.as_ref().filter(|r| Some(r.vcenter) == here)?;

@@ -15,7 +15,7 @@ use crate::{
         Shared,
         state::{JoinRequest, VcenterAnswer, VcenterIndex},
     },
-    model::{MachineId, parse_uuid},
+    model::{MachineId, NodeName, parse_uuid},
 };
 
 /// Time after which a search no longer delays the next one.
@@ -27,7 +27,7 @@ const MAX_HANGING: usize = 8;
 /// cause, not the machines.
 const TROUBLE: usize = 3;
 
-type Search<'a> = BoxFuture<'a, (String, JoinRequest, Result<VcenterAnswer, CallError>)>;
+type Search<'a> = BoxFuture<'a, (NodeName, JoinRequest, Result<VcenterAnswer, CallError>)>;
 
 /// Slow searches in one vCenter that vCenter has not answered yet.
 pub(super) struct SlowSearches<'a> {
@@ -36,7 +36,7 @@ pub(super) struct SlowSearches<'a> {
     searches: FuturesUnordered<Search<'a>>,
     /// Nodes whose slow searches failed since the last success, except those that were answered in
     /// another way meanwhile.
-    failed: BTreeSet<String>,
+    failed: BTreeSet<NodeName>,
 }
 
 impl<'a> SlowSearches<'a> {
@@ -49,7 +49,7 @@ impl<'a> SlowSearches<'a> {
     }
 
     /// Notes that a node was answered without a search of its own.
-    pub(super) fn answered(&mut self, name: &str) {
+    pub(super) fn answered(&mut self, name: &NodeName) {
         self.failed.remove(name);
     }
 
@@ -95,14 +95,14 @@ impl<'a> SlowSearches<'a> {
     /// [`Self::next`].
     pub(super) async fn search(
         &mut self,
-        name: &str,
+        name: &NodeName,
         request: &JoinRequest,
     ) -> Result<(), CallError> {
         while self.searches.len() >= MAX_HANGING {
             self.next().await?;
         }
         let (shared, index) = (self.shared, self.index);
-        let (name, request) = (name.to_owned(), request.clone());
+        let (name, request) = (name.clone(), request.clone());
         let mut search: Search<'a> = Box::pin(async move {
             let result = by_search(shared, index, &request).await;
             (name, request, result)

@@ -9,7 +9,7 @@ use super::{
     Attempt, Effects, JoinRequest, Link, State, TrackedNode, VcenterAnswer, VcenterIndex,
     VcenterState,
 };
-use crate::model::Unknown;
+use crate::model::{NodeName, Unknown};
 
 /// Time for which the backend reuses the answer "absent" of one vCenter while the last call to some
 /// vCenter failed.
@@ -35,7 +35,7 @@ impl State {
     /// all vCenters, the lookup ends at once.
     pub(in crate::instances::vcenter) fn start_attempt(
         &mut self,
-        name: &str,
+        name: &NodeName,
         now: Instant,
         effects: &mut Effects,
     ) {
@@ -53,7 +53,7 @@ impl State {
         self.attempts += 1;
         let request = JoinRequest {
             attempt: self.attempts,
-            name: candidates.is_empty().then(|| name.to_lowercase()),
+            name: candidates.is_empty().then(|| name.as_str().to_lowercase()),
             candidates,
             // A reference counts only with a provider ID. Without one, the node has not been
             // matched to that machine yet.
@@ -71,7 +71,7 @@ impl State {
             .indexes()
             .partition(|index| any_troubled && tracked.absent_in.get(index).is_some_and(is_fresh));
         for index in &waiting {
-            self.vcenters[*index].pending.insert(name.to_owned(), request.clone());
+            self.vcenters[*index].pending.insert(name.clone(), request.clone());
             effects.join.insert(*index);
         }
         tracked.attempt = Some(Attempt {
@@ -94,7 +94,7 @@ impl State {
     pub(in crate::instances::vcenter) fn answer(
         &mut self,
         vcenter: VcenterIndex,
-        name: &str,
+        name: &NodeName,
         number: u64,
         outcome: VcenterAnswer,
         now: Instant,
@@ -113,7 +113,7 @@ impl State {
                 if let Some(tracked) = self.nodes.get_mut(name) {
                     tracked.failure = Some(Unknown::Ambiguous(text));
                 }
-                effects.changed.insert(name.to_owned());
+                effects.changed.insert(name.clone());
             }
             return;
         };
@@ -147,7 +147,7 @@ impl State {
     ) {
         let is_due = |tracked: &TrackedNode| tracked.hit_at().is_some_and(|at| now >= at + grace);
         let due = self.nodes.iter().filter(|(_, tracked)| is_due(tracked));
-        let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
+        let due: Vec<NodeName> = due.map(|(name, _)| name.clone()).collect();
         for name in due {
             self.decide(&name, now, effects);
         }
@@ -160,7 +160,7 @@ impl State {
 
     /// Ends a lookup with the answers that have arrived: links the node to its machine, or stores
     /// the failure.
-    fn decide(&mut self, name: &str, now: Instant, effects: &mut Effects) {
+    fn decide(&mut self, name: &NodeName, now: Instant, effects: &mut Effects) {
         let Some(attempt) = self.nodes.get_mut(name).and_then(|t| t.attempt.take()) else {
             return;
         };
@@ -175,7 +175,7 @@ impl State {
             let VcenterState { linked, awaited, .. } = &mut self.vcenters[link.vcenter];
             if let Some(owner) = linked.get(&link.machine).filter(|owner| *owner != name) {
                 ambiguous = Some(format!("the node's machine already belongs to node {owner}"));
-                awaited.entry(link.machine.clone()).or_default().insert(name.to_owned());
+                awaited.entry(link.machine.clone()).or_default().insert(name.clone());
             }
         }
         let Some(tracked) = self.nodes.get_mut(name) else { return };
@@ -197,11 +197,11 @@ impl State {
             tracked.absent_since = None;
         }
         tracked.failure = Some(why);
-        effects.changed.insert(name.to_owned());
+        effects.changed.insert(name.clone());
     }
 
     /// Links a node to the machine that a lookup found, or confirms the link.
-    fn link(&mut self, name: &str, link: Link, now: Instant, effects: &mut Effects) {
+    fn link(&mut self, name: &NodeName, link: Link, now: Instant, effects: &mut Effects) {
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         tracked.absent_since = None;
         tracked.absence_proved_at = None;
@@ -209,7 +209,7 @@ impl State {
         tracked.failure = None;
         tracked.matched = true;
         let vcenter = &mut self.vcenters[link.vcenter];
-        vcenter.linked.insert(link.machine.clone(), name.to_owned());
+        vcenter.linked.insert(link.machine.clone(), name.clone());
         let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
         if is_lost {
             // The view lost the machine, and a lookup found it. Now the machine waits for the view
@@ -228,7 +228,7 @@ impl State {
         }
         // A confirmed link is not announced, because the reader would only ask again at once.
         if is_new {
-            effects.changed.insert(name.to_owned());
+            effects.changed.insert(name.clone());
         }
         tracked.link = Some(link);
     }

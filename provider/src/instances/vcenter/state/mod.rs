@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use self::machine::Machine;
 use super::{index::PerVcenter, join::scope::ResolvedDatacenters, zone_reader::ZoneCache};
 use crate::instances::forgotten::Forgotten;
-use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
+use crate::model::{MachineId, MachineReference, NodeIdentity, NodeName, Unknown};
 
 pub(super) use super::index::VcenterIndex;
 
@@ -120,12 +120,12 @@ pub(super) struct ReadFailure {
 #[derive(Debug, Default)]
 pub(super) struct VcenterState {
     /// Requests that the join task has not taken yet, by name of the node.
-    pub pending: BTreeMap<String, JoinRequest>,
+    pub pending: BTreeMap<NodeName, JoinRequest>,
     /// Machines that nodes are linked to, with the name of the node.
-    pub linked: BTreeMap<MoRef, String>,
+    pub linked: BTreeMap<MoRef, NodeName>,
     /// Nodes whose machine is linked to another node, by machine. When that link ends, a new lookup
     /// starts for them.
-    pub awaited: BTreeMap<MoRef, BTreeSet<String>>,
+    pub awaited: BTreeMap<MoRef, BTreeSet<NodeName>>,
     /// Machines that the provider has added to the view; in polling mode, machines that it has
     /// read.
     pub in_view: BTreeSet<MoRef>,
@@ -148,7 +148,7 @@ pub(super) struct VcenterState {
     pub scope: Option<ResolvedDatacenters>,
     pub zones: ZoneCache,
     /// Nodes that wait for the zone reader.
-    pub zone_wanted: BTreeSet<String>,
+    pub zone_wanted: BTreeSet<NodeName>,
     /// In polling mode: start of the last successful read that covered all linked machines; `None`
     /// before the first one.
     pub read_at: Option<Instant>,
@@ -157,7 +157,7 @@ pub(super) struct VcenterState {
     /// In polling mode: the last read, if it failed or a caller gave it up.
     pub read_failure: Option<ReadFailure>,
     /// In polling mode: nodes that wait for a read.
-    pub read_wanted: BTreeSet<String>,
+    pub read_wanted: BTreeSet<NodeName>,
     /// In polling mode: property paths that this vCenter rejects.
     pub refused: BTreeSet<String>,
 }
@@ -165,7 +165,7 @@ pub(super) struct VcenterState {
 /// State of the whole backend.
 #[derive(Debug)]
 pub(super) struct State {
-    pub nodes: BTreeMap<String, TrackedNode>,
+    pub nodes: BTreeMap<NodeName, TrackedNode>,
     pub vcenters: PerVcenter<VcenterState>,
     /// Number of lookups that the backend has started for all nodes. The last lookup has this
     /// number.
@@ -183,7 +183,7 @@ pub(super) struct Effects {
     /// vCenters whose view needs other members, or in which a poll is due.
     pub view: BTreeSet<VcenterIndex>,
     /// Nodes whose answers may have changed.
-    pub changed: BTreeSet<String>,
+    pub changed: BTreeSet<NodeName>,
     /// True if a hit waits for slower vCenters.
     pub grace: bool,
 }
@@ -277,7 +277,7 @@ impl State {
 
     /// Drops a deleted node and its link, so that the linked machine leaves the view. Questions
     /// that still run do not create the record again.
-    pub(super) fn forget(&mut self, name: &str, effects: &mut Effects) {
+    pub(super) fn forget(&mut self, name: &NodeName, effects: &mut Effects) {
         for vcenter in &mut self.vcenters {
             vcenter.pending.remove(name);
             vcenter.zone_wanted.remove(name);
@@ -291,7 +291,7 @@ impl State {
 
     /// Ends the link of a node. Starts a new lookup for each node that was refused this machine
     /// because of the link.
-    pub(super) fn unlink(&mut self, name: &str, effects: &mut Effects) {
+    pub(super) fn unlink(&mut self, name: &NodeName, effects: &mut Effects) {
         let Some(link) = self.nodes.get_mut(name).and_then(|t| t.link.take()) else { return };
         let vcenter = &mut self.vcenters[link.vcenter];
         vcenter.linked.remove(&link.machine);

@@ -6,7 +6,7 @@ const UUID: u128 = 0x4210_0000_0000_0000_0000_0000_0000_0001;
 
 fn node(provider_id: Option<&str>) -> NodeIdentity {
     NodeIdentity {
-        name: "a".to_owned(),
+        name: "a".into(),
         uid: "uid-a".into(),
         provider_id: provider_id.map(str::to_owned),
         system_uuid: None,
@@ -29,7 +29,7 @@ fn asked(n_vcenters: usize) -> State {
     let provider_id = format!("vsphere://{}", id());
     let effects = &mut Effects::default();
     assert!(state.observe(&node(Some(&provider_id)), effects));
-    state.start_attempt("a", Instant::now(), effects);
+    state.start_attempt(&"a".into(), Instant::now(), effects);
     state
 }
 
@@ -37,7 +37,7 @@ fn asked(n_vcenters: usize) -> State {
 fn answer(state: &mut State, vcenter: VcenterIndex, outcome: VcenterAnswer) -> Effects {
     let number = state.nodes["a"].attempt.as_ref().map_or(0, |it| it.number);
     let mut effects = Effects::default();
-    state.answer(vcenter, "a", number, outcome, Instant::now(), &mut effects);
+    state.answer(vcenter, &"a".into(), number, outcome, Instant::now(), &mut effects);
     effects
 }
 
@@ -90,7 +90,7 @@ async fn a_confirmed_link_reports_no_change() {
     answer(&mut state, VcenterIndex::FIRST, hit());
     let linked_at = state.nodes["a"].linked_at;
     tokio::time::advance(Duration::from_secs(1)).await;
-    state.start_attempt("a", Instant::now(), &mut Effects::default());
+    state.start_attempt(&"a".into(), Instant::now(), &mut Effects::default());
     let effects = answer(&mut state, VcenterIndex::FIRST, hit());
     assert!(effects.changed.is_empty(), "{effects:?}");
     assert_eq!(state.nodes["a"].linked_at, linked_at);
@@ -101,7 +101,7 @@ async fn a_provider_id_of_another_cloud_fails_as_not_ours_without_a_search() {
     let mut state = State::new(1);
     let effects = &mut Effects::default();
     state.observe(&node(Some("aws:///eu/i-1")), effects);
-    state.start_attempt("a", Instant::now(), effects);
+    state.start_attempt(&"a".into(), Instant::now(), effects);
     let failure = state.nodes["a"].failure.as_ref();
     assert!(matches!(failure, Some(Unknown::NotOurs(_))), "{failure:?}");
     assert!(effects.join.is_empty(), "no vCenter is asked");
@@ -126,7 +126,7 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
     // The slower vCenter has a machine with the same UUID, so the link was wrong.
     let number = 1;
     let mut effects = Effects::default();
-    state.answer(VcenterIndex::SECOND, "a", number, hit(), Instant::now(), &mut effects);
+    state.answer(VcenterIndex::SECOND, &"a".into(), number, hit(), Instant::now(), &mut effects);
     let tracked = &state.nodes["a"];
     assert!(tracked.link.is_none() && matches!(tracked.failure, Some(Unknown::Ambiguous(_))));
     assert!(effects.changed.contains("a"));
@@ -136,27 +136,27 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
 async fn a_node_is_searched_again_when_another_node_releases_its_machine() {
     let mut state = asked(1);
     answer(&mut state, VcenterIndex::FIRST, hit());
-    let other = NodeIdentity { name: "b".to_owned(), uid: "uid-b".into(), ..node(None) };
+    let other = NodeIdentity { name: "b".into(), uid: "uid-b".into(), ..node(None) };
     let effects = &mut Effects::default();
     assert!(state.observe(&other, effects));
-    state.start_attempt("b", Instant::now(), effects);
+    state.start_attempt(&"b".into(), Instant::now(), effects);
     let number = state.nodes["b"].attempt.as_ref().unwrap().number;
-    state.answer(VcenterIndex::FIRST, "b", number, hit(), Instant::now(), effects);
+    state.answer(VcenterIndex::FIRST, &"b".into(), number, hit(), Instant::now(), effects);
     assert!(matches!(state.nodes["b"].failure, Some(Unknown::Ambiguous(_))));
 
     let mut effects = Effects::default();
-    state.forget("a", &mut effects);
+    state.forget(&"a".into(), &mut effects);
     assert!(state.nodes["b"].attempt.is_some() && effects.join.contains(&VcenterIndex::FIRST));
 
     let mut effects = Effects::default();
-    state.forget("b", &mut effects);
+    state.forget(&"b".into(), &mut effects);
     assert!(state.vcenters[VcenterIndex::FIRST].awaited.is_empty() && effects.join.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_that_have_each_others_machines_exchange_them() {
     const N: usize = 3;
-    let names = ["a", "b", "c"];
+    let names = ["a", "b", "c"].map(NodeName::from);
     let id = |n: usize| MachineId::from_u128(UUID + n as u128);
     let hit = |n: usize, machine: usize| {
         VcenterAnswer::Hit(MoRef::new("VirtualMachine", format!("vm-{}", machine % N)), id(n))
@@ -166,7 +166,7 @@ async fn nodes_that_have_each_others_machines_exchange_them() {
     for (n, name) in names.iter().enumerate() {
         let provider_id = format!("vsphere://{}", id(n));
         let uid = format!("uid-{name}").into();
-        let node = NodeIdentity { name: (*name).to_owned(), uid, ..node(Some(&provider_id)) };
+        let node = NodeIdentity { name: name.clone(), uid, ..node(Some(&provider_id)) };
         state.observe(&node, effects);
     }
     // Each node is first linked to the machine of the next node, then to its own.
@@ -174,7 +174,7 @@ async fn nodes_that_have_each_others_machines_exchange_them() {
         names.iter().for_each(|name| state.start_attempt(name, Instant::now(), effects));
         for _ in 0..2 {
             for (n, name) in names.iter().enumerate() {
-                let open = state.nodes[*name].attempt.as_ref().map(|it| it.number);
+                let open = state.nodes[name].attempt.as_ref().map(|it| it.number);
                 let Some(number) = open else { continue };
                 state.answer(
                     VcenterIndex::FIRST,
@@ -187,7 +187,7 @@ async fn nodes_that_have_each_others_machines_exchange_them() {
             }
         }
         for (n, name) in names.iter().enumerate() {
-            let link = state.nodes[*name].link.as_ref().unwrap();
+            let link = state.nodes[name].link.as_ref().unwrap();
             assert_eq!(link.machine.to_string(), format!("VirtualMachine:vm-{}", (n + offset) % N));
         }
     }

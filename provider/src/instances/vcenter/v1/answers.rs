@@ -10,8 +10,8 @@ use crate::{
         vcenter::{describe, proof, proof::census, state::VcenterIndex},
     },
     model::{
-        AddressOrder, Lookup, MachineId, MachineReference, Metadata, NodeIdentity, ProviderId,
-        Unknown, parse_uuid, swap_byte_order,
+        AddressOrder, Lookup, MachineId, MachineReference, Metadata, NodeIdentity, NodeName,
+        ProviderId, Unknown, parse_uuid, swap_byte_order,
     },
 };
 
@@ -63,7 +63,7 @@ impl State {
     }
 
     /// Drops a deleted node.
-    pub(super) fn forget(&mut self, name: &str) {
+    pub(super) fn forget(&mut self, name: &NodeName) {
         self.seen.remove(name);
         self.registrations.remove(name);
         self.known.remove(name);
@@ -144,7 +144,7 @@ impl Shared {
         if let Some(known) = self.known_location(node) {
             return Ok(known.uuid);
         }
-        let found = self.discover_by_name(&node.name).await?.ok_or(Unknown::NotSeen)?;
+        let found = self.discover_by_name(node.name.as_str()).await?.ok_or(Unknown::NotSeen)?;
         self.note(node, &found).map(|known| known.uuid)
     }
 
@@ -412,8 +412,8 @@ mod tests {
         let node = serde_json::json!({"metadata": {"name": "a", "uid": "uid"}});
         let node = crate::model::Node::from_json(&node).unwrap().identity();
         assert!(state.note_seen(&node) && !state.note_seen(&node));
-        state.absent.insert("a".to_owned(), Instant::now());
-        state.forget("a");
+        state.absent.insert("a".into(), Instant::now());
+        state.forget(&"a".into());
         assert!(state.absent.is_empty() && state.seen.is_empty() && state.registrations.is_empty());
     }
 }

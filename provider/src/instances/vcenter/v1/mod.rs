@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use super::{Policy, Tuning, index::PerVcenter, proof::census::Censuses, state::VcenterIndex};
 use crate::{
     instances::{Instances, Trouble, ZoneWanted, question_queue::QuestionQueue},
-    model::{Lookup, MachineId, Metadata, NodeIdentity},
+    model::{Lookup, MachineId, Metadata, NodeIdentity, NodeName},
     tasks::Tasks,
 };
 
@@ -58,14 +58,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// Nodes that exist according to the cluster, by name.
-    seen: BTreeMap<String, NodeIdentity>,
+    seen: BTreeMap<NodeName, NodeIdentity>,
     /// New nodes whose machines have not been looked up yet, by name.
-    registrations: BTreeMap<String, NodeIdentity>,
+    registrations: BTreeMap<NodeName, NodeIdentity>,
     /// Last known location of each node's machine.
-    known: BTreeMap<String, Location>,
+    known: BTreeMap<NodeName, Location>,
     /// Time of the first empty search per node; only for nodes without a known location and without
     /// a reference, after a person has confirmed that the machine is gone.
-    absent: BTreeMap<String, Instant>,
+    absent: BTreeMap<NodeName, Instant>,
     /// For each vCenter: true unless the last search that tried to connect to it failed to do so.
     is_well: PerVcenter<bool>,
     /// For each vCenter: true if the last search in it may have left out datacenters, and before
@@ -179,7 +179,7 @@ impl Instances for VcenterV1 {
         }
     }
 
-    fn forget(&self, name: &str) {
+    fn forget(&self, name: &NodeName) {
         self.shared.lock().forget(name);
         self.shared.desk.forget(name);
     }
@@ -213,7 +213,7 @@ impl Instances for VcenterV1 {
         self.shared.troubles()
     }
 
-    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<NodeName>> {
         Box::pin(self.shared.desk.changed())
     }
 }

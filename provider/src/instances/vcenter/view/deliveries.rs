@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use provider_vcenter::{MoRef, UpdateKind, UpdateSet};
 
 use super::members::mark_not_visible;
-use crate::instances::vcenter::{
-    Shared,
-    state::{VcenterIndex, machine::Machine},
+use crate::{
+    instances::vcenter::{
+        Shared,
+        state::{VcenterIndex, machine::Machine},
+    },
+    model::NodeName,
 };
 
 /// Applies a delivery. Adds the machines that enter the view with it to `entered`, if set.
@@ -48,7 +51,8 @@ pub(super) fn settle(shared: &Shared, index: VcenterIndex, entered: &BTreeSet<Mo
     for machine in missing {
         mark_not_visible(shared, index, &machine);
     }
-    let names: BTreeSet<String> = shared.lock().vcenters[index].linked.values().cloned().collect();
+    let names: BTreeSet<NodeName> =
+        shared.lock().vcenters[index].linked.values().cloned().collect();
     tracing::info!(
         n_nodes = names.len(),
         n_machines = entered.len(),

@@ -28,7 +28,7 @@ async fn instance_id_of_a_wrong_name_is_not_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn instance_id_in_a_wrong_namespace_is_not_seen() {
-    let empty = |fake: &Fake| (0..3).for_each(|i| fake.delete(&nth(i).name));
+    let empty = |fake: &Fake| (0..3).for_each(|i| fake.delete(nth(i).name.as_str()));
     for way in ways(empty).await {
         assert_eq!(id(&way, "n0001").await, Err(Unknown::NotSeen), "{:?}", way.mode);
     }
