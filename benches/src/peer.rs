@@ -94,7 +94,7 @@ impl Program {
         let address = address.rsplit_once('@').map_or(address, |(_, address)| address);
         let (host, port) = address.rsplit_once(':').expect("an address with a port");
         let port = port.parse().expect("a port is a number");
-        let endpoint = Endpoint { name: self.name.clone(), host: host.to_owned(), port };
+        let endpoint = Endpoint { name: self.name.as_str().into(), host: host.to_owned(), port };
         let trust = TlsTrust { insecure: true, ..TlsTrust::default() };
         let transport = https(&endpoint, &trust).expect("no certificate authority is needed");
         let cookie = String::new();

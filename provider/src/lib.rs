@@ -84,7 +84,7 @@ pub use instances::{
 pub use model::{Clock, Family, SteppedTime, TimeSource};
 pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, Endpoint, ProxyError, ProxyRules, TlsError,
-    TlsTrust, Transport, from_service, https, https_through,
+    TlsTrust, Transport, VcenterName, from_service, https, https_through,
 };
 pub use supervisor::{ClusterFamily, InstancesMode, SupervisorLink, VmOperatorVersion};
 pub use tasks::Listener;

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use provider_vcenter::VcenterName;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -29,7 +30,7 @@ pub enum RunError {
     #[error("vCenter {vcenter}: {what}")]
     Connect {
         /// Name of the vCenter.
-        vcenter: String,
+        vcenter: VcenterName,
         /// The problem.
         what: String,
     },

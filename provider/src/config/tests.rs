@@ -77,7 +77,7 @@ fn yaml_and_ini_give_the_same_configuration() {
 #[test]
 fn a_global_server_is_a_vcenter() {
     let (config, _) = parse("global: {server: vc.example, user: u, password: p}").unwrap();
-    assert_eq!(config.vcenters[0].endpoint.name, "vc.example");
+    assert_eq!(config.vcenters[0].endpoint.name.as_str(), "vc.example");
     assert_eq!(config.vcenters[0].endpoint.port, 443);
     assert_eq!(config.vcenters[0].credentials, CredentialRef::None);
 }

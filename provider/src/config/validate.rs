@@ -240,7 +240,7 @@ fn vcenter(
     }
     let port = own.port("port")?.or(global.port("port")?).unwrap_or(443);
     Ok(VcenterConfig {
-        endpoint: Endpoint { name: name.to_owned(), host, port },
+        endpoint: Endpoint { name: name.into(), host, port },
         insecure: own.flag("insecure-flag")?.unwrap_or(false)
             || global.flag("insecure-flag")?.unwrap_or(false),
         ca_file: or_global("ca-file")?.map(PathBuf::from),

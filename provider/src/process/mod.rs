@@ -18,7 +18,7 @@ use std::{
 
 use provider::{
     Config, CredentialRef, HealthEndpoint, InputError, ProxyRules, SupervisorLink, Transport,
-    UnknownKeys, VcenterConfig, cli::Arguments,
+    UnknownKeys, VcenterConfig, VcenterName, cli::Arguments,
 };
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
@@ -66,7 +66,7 @@ struct LoadedConfig {
     /// Content of the configuration file.
     text: String,
     /// Transports by name of the vCenter; a map, because a configuration may have many vCenters.
-    transports: BTreeMap<String, Transport>,
+    transports: BTreeMap<VcenterName, Transport>,
 }
 
 /// Reads the configuration and the files that it names, and makes the clients and the HTTPS
@@ -106,8 +106,9 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<LoadedCo
     let (mut transports, mut system) = (BTreeMap::new(), SystemRoots::default());
     for vcenter in &config.vcenters {
         let name = &vcenter.endpoint.name;
-        let in_section =
-            |err: InputError| err.at_key(format!("vCenter {name:?}")).in_source(file.as_str());
+        let in_section = |err: InputError| {
+            err.at_key(format!("vCenter {:?}", name.as_str())).in_source(file.as_str())
+        };
         if vcenter.families.len() > 1 && !dual_stack {
             let what =
                 "more than one IP family needs the environment variable ENABLE_ALPHA_DUAL_STACK";

@@ -25,7 +25,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use provider_vcenter::{Call, CallObserver, UpdateSet};
+use provider_vcenter::{Call, CallObserver, UpdateSet, VcenterName};
 use tokio::time::Instant;
 
 use self::tenure::ElectionHealth;
@@ -79,7 +79,7 @@ pub struct Telemetry {
 /// Function that returns the name of each vCenter, with true if the vCenter is healthy. In mode
 /// `v1` the v1 backend decides that, in the other modes
 /// [`VcenterInstances::health`](crate::VcenterInstances::health).
-type Probe = Box<dyn Fn() -> Vec<(String, bool)> + Send>;
+type Probe = Box<dyn Fn() -> Vec<(VcenterName, bool)> + Send>;
 
 /// Function that returns the state of the view of the Supervisor.
 type SupervisorProbe = Box<dyn Fn() -> SupervisorReading + Send>;
@@ -203,8 +203,8 @@ impl Telemetry {
         self.leader.get_or_create(&NameLabel { name }).set(i64::from(leads));
     }
 
-    fn set_view(&self, vcenter: &str, is_current: bool) {
-        let label = NameLabel { name: vcenter.to_owned() };
+    fn set_view(&self, vcenter: &VcenterName, is_current: bool) {
+        let label = NameLabel { name: vcenter.to_string() };
         self.views.get_or_create(&label).set(i64::from(is_current));
     }
 
@@ -238,12 +238,12 @@ impl Telemetry {
     }
 
     /// Counts a build of the view of a vCenter, whether it is the first build or a later one.
-    pub(crate) fn view_built(&self, vcenter: &str) {
+    pub(crate) fn view_built(&self, vcenter: &VcenterName) {
         self.vcenter_metrics.view_built(vcenter);
     }
 
     /// Counts a delivery of updates from a vCenter to its view, and the updates by kind.
-    pub(crate) fn delivered(&self, vcenter: &str, set: &UpdateSet) {
+    pub(crate) fn delivered(&self, vcenter: &VcenterName, set: &UpdateSet) {
         self.vcenter_metrics.delivered(vcenter, set);
     }
 
@@ -322,7 +322,7 @@ impl Telemetry {
     /// decides that, in the other modes
     /// [`VcenterInstances::health`](crate::VcenterInstances::health). Empty in Supervisor mode, and
     /// before the backend starts.
-    pub fn vcenters(&self) -> Vec<(String, bool)> {
+    pub fn vcenters(&self) -> Vec<(VcenterName, bool)> {
         let probe = self.probe.lock().expect("nothing panics under this lock");
         probe.as_ref().map(|probe| probe()).unwrap_or_default()
     }

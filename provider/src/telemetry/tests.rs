@@ -38,7 +38,7 @@ fn calls_are_counted_and_timed_by_operation_and_code() {
     let telemetry = Telemetry::default();
     let call = |operation, code: &'static str, millis| {
         let took = Duration::from_millis(millis);
-        telemetry.called(&Call { vcenter: "vc", operation, code: code.into(), took });
+        telemetry.called(&Call { vcenter: &"vc".into(), operation, code: code.into(), took });
     };
     call("FindAllByUuid", "ok", 3);
     call("FindAllByUuid", "ok", 7000);
@@ -69,7 +69,7 @@ fn calls_are_counted_and_timed_by_operation_and_code() {
 #[test]
 fn view_deliveries_and_their_updates_are_counted_by_kind() {
     let telemetry = Telemetry::default();
-    telemetry.view_built("vc");
+    telemetry.view_built(&"vc".into());
     let update = |kind| provider_vcenter::ObjectUpdate {
         kind,
         object: MoRef::new("VirtualMachine", "vm-1"),
@@ -85,7 +85,7 @@ fn view_deliveries_and_their_updates_are_counted_by_kind() {
             update(UpdateKind::Leave),
         ],
     };
-    telemetry.delivered("vc", &set);
+    telemetry.delivered(&"vc".into(), &set);
     telemetry.node_news(NodeNews::Applied);
     insta::assert_snapshot!(scrape(&telemetry, &["vsphere_view_", "vsphere_node_watch"]), @r#"
     vsphere_node_watch_events_total{kind="applied"} 1

@@ -8,7 +8,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
-use provider_vcenter::{Call, UpdateKind, UpdateSet};
+use provider_vcenter::{Call, UpdateKind, UpdateSet, VcenterName};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct VcenterLabel {
@@ -89,27 +89,27 @@ impl VcenterFamilies {
     pub(super) fn called(&self, call: &Call<'_>) {
         let Call { vcenter, operation, .. } = *call;
         let code = || call.code.clone().into_owned();
-        let labels = CallLabels { vcenter: vcenter.to_owned(), request: operation, code: code() };
+        let labels = CallLabels { vcenter: vcenter.to_string(), request: operation, code: code() };
         self.calls.get_or_create(&labels).observe(call.took.as_secs_f64());
         if let Some(api) = call.logs_in_to() {
-            let labels = LoginLabels { vcenter: vcenter.to_owned(), api, code: code() };
+            let labels = LoginLabels { vcenter: vcenter.to_string(), api, code: code() };
             self.logins.get_or_create(&labels).inc();
         }
     }
 
-    pub(super) fn view_built(&self, vcenter: &str) {
-        self.view_builds.get_or_create(&VcenterLabel { vcenter: vcenter.to_owned() }).inc();
+    pub(super) fn view_built(&self, vcenter: &VcenterName) {
+        self.view_builds.get_or_create(&VcenterLabel { vcenter: vcenter.to_string() }).inc();
     }
 
-    pub(super) fn delivered(&self, vcenter: &str, set: &UpdateSet) {
-        self.deliveries.get_or_create(&VcenterLabel { vcenter: vcenter.to_owned() }).inc();
+    pub(super) fn delivered(&self, vcenter: &VcenterName, set: &UpdateSet) {
+        self.deliveries.get_or_create(&VcenterLabel { vcenter: vcenter.to_string() }).inc();
         for update in &set.updates {
             let kind = match update.kind {
                 UpdateKind::Enter => "enter",
                 UpdateKind::Modify => "modify",
                 UpdateKind::Leave => "leave",
             };
-            let labels = UpdateLabels { vcenter: vcenter.to_owned(), kind };
+            let labels = UpdateLabels { vcenter: vcenter.to_string(), kind };
             self.updates.get_or_create(&labels).inc();
         }
     }

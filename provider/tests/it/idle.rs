@@ -125,11 +125,11 @@ async fn a_vcenter_without_machines_is_current_again_soon_after_it_recovers() {
         vcenter.fault("FindAllByUuid", "SystemError", u32::MAX);
         cluster.join("node-001", &swapped(1));
         sleep(30 * SECOND).await;
-        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)], "{mode:?}");
+        assert_eq!(lab.telemetry.vcenters(), [("vc".into(), false)], "{mode:?}");
         cluster.delete("node-001");
         vcenter.fault("FindAllByUuid", "SystemError", 0);
         sleep(600 * SECOND).await;
-        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), true)], "{mode:?}");
+        assert_eq!(lab.telemetry.vcenters(), [("vc".into(), true)], "{mode:?}");
         lab.finish().await;
     }
 }
@@ -144,10 +144,10 @@ async fn a_vcenter_without_machines_that_refuses_logins_is_not_current_until_it_
         sleep(30 * SECOND).await;
         cluster.delete("node-001");
         sleep(600 * SECOND).await;
-        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)], "{mode:?}");
+        assert_eq!(lab.telemetry.vcenters(), [("vc".into(), false)], "{mode:?}");
         vcenter.fault("Login", "SystemError", 0);
         sleep(600 * SECOND).await;
-        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), true)], "{mode:?}");
+        assert_eq!(lab.telemetry.vcenters(), [("vc".into(), true)], "{mode:?}");
         lab.finish().await;
     }
 }

@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use provider::{Clock, Config, Deps, LeaderElection, Options, RunError, Telemetry, UnknownKeys};
+use provider::{
+    Clock, Config, Deps, LeaderElection, Options, RunError, Telemetry, UnknownKeys, VcenterName,
+};
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -59,7 +61,7 @@ pub(crate) fn start_edited(
 ) -> Lab {
     let vcenter = vcenters[0];
     let (config, _) = Config::parse("vsphere.conf", config, UnknownKeys::Refuse).unwrap();
-    let transports: BTreeMap<String, _> = config
+    let transports: BTreeMap<VcenterName, _> = config
         .vcenters
         .iter()
         .enumerate()

@@ -30,7 +30,7 @@ fn join(cluster: &Cluster, n: usize) {
 async fn gets_into_trouble(lab: &Lab) -> bool {
     for _ in 0..180 {
         sleep(SECOND).await;
-        if lab.telemetry.vcenters() == [("vc".to_owned(), false)] {
+        if lab.telemetry.vcenters() == [("vc".into(), false)] {
             return true;
         }
     }

@@ -57,7 +57,7 @@ async fn serve(name: &str) -> Server {
     });
     let digest = sha2::Sha256::digest(made.cert.der());
     Server {
-        endpoint: Endpoint { name: "vc".to_owned(), host: "127.0.0.1".to_owned(), port },
+        endpoint: Endpoint { name: "vc".into(), host: "127.0.0.1".to_owned(), port },
         pem: made.cert.pem().into_bytes(),
         sha256: digest.iter().map(|byte| format!("{byte:02X}:")).collect(),
         requests,

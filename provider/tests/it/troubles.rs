@@ -167,7 +167,7 @@ async fn a_vcenter_that_is_replaced_under_its_name_fails_readiness_and_not_liven
         assert_eq!(n_troubled(&lab, "other-instance"), 3, "{mode:?}");
         assert_eq!(n_events(&lab.cluster, "VCenterReplaced"), 3, "{mode:?}");
         assert!(lab.telemetry.checks().iter().all(|(_, outcome)| outcome.is_ok()), "not alive");
-        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)], "{mode:?}");
+        assert_eq!(lab.telemetry.vcenters(), [("vc".into(), false)], "{mode:?}");
         let calls = lab.vcenter.take_calls();
         assert_eq!(calls.get("Login"), None, "{mode:?}, login: {calls:?}");
         assert!(calls.values().sum::<usize>() <= 60, "{mode:?}, too many calls: {calls:?}");

@@ -18,7 +18,7 @@ use tower::ServiceExt as _;
 
 use crate::{
     Call, CallError, CallErrorKind, CallObserver, CredentialSource, Endpoint, Jitter, Session,
-    Transport,
+    Transport, VcenterName,
     session::{Lockout, RestSession, Slot},
 };
 
@@ -85,7 +85,7 @@ pub struct Vcenter {
 }
 
 pub(crate) struct Inner {
-    pub(crate) name: Arc<str>,
+    pub(crate) name: VcenterName,
     host: HeaderValue,
     transport: Transport,
     pub(crate) credentials: Arc<dyn CredentialSource>,
@@ -139,7 +139,7 @@ impl Vcenter {
             .unwrap_or_else(|_| HeaderValue::from_static("vcenter"));
         Self {
             inner: Arc::new(Inner {
-                name: Arc::from(endpoint.name.as_str()),
+                name: endpoint.name.clone(),
                 host,
                 transport,
                 credentials,
@@ -156,7 +156,7 @@ impl Vcenter {
     }
 
     /// Returns the name of the vCenter in the configuration.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &VcenterName {
         &self.inner.name
     }
 
@@ -186,7 +186,7 @@ impl Vcenter {
 
     /// Returns the error of a call to this vCenter.
     pub(crate) fn error(&self, operation: &'static str, kind: CallErrorKind) -> CallError {
-        CallError { operation, vcenter: Arc::clone(&self.inner.name), kind }
+        CallError { operation, vcenter: self.inner.name.clone(), kind }
     }
 
     /// Waits for a call to end, and reports its result to the observer.

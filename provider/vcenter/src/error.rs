@@ -1,8 +1,8 @@
 //! Errors of calls, and the decision whether and when a caller may retry.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
-use crate::{BoxError, CredentialError, Fault, FaultKind, MoRef};
+use crate::{BoxError, CredentialError, Fault, FaultKind, MoRef, VcenterName};
 
 /// A failed call.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ pub struct CallError {
     /// Operation as the protocol names it.
     pub operation: &'static str,
     /// Name of the vCenter in the configuration.
-    pub vcenter: Arc<str>,
+    pub vcenter: VcenterName,
     /// Reason for the failure.
     #[source]
     pub kind: CallErrorKind,

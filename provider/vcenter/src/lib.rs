@@ -35,7 +35,7 @@ pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
 pub use soap::{InventoryExtent, InventoryRead};
 pub use transport::{
     Body, BoxError, Endpoint, Proxy, ProxyError, ProxyRules, TlsError, TlsTrust, Transport,
-    from_service, https, https_through,
+    VcenterName, from_service, https, https_through,
 };
 pub use vapi::{Category, CategoryId, Tag, TagId};
 pub use vim::{

@@ -2,13 +2,15 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use crate::VcenterName;
+
 /// A call to a vCenter that has ended with success or failure. A repeated call counts each time,
 /// and a login consists of one or two calls. Calls that the client refuses before it sends them are
 /// not reported.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     /// Name of the vCenter in the configuration.
-    pub vcenter: &'a str,
+    pub vcenter: &'a VcenterName,
     /// Operation as the protocol names it.
     pub operation: &'static str,
     /// `ok`, or the [`CallError::code`](crate::CallError::code) of the failure.

@@ -33,7 +33,7 @@ mod zone_reader;
 
 use std::{sync::Arc, time::Duration};
 
-use provider_vcenter::Vcenter;
+use provider_vcenter::{Vcenter, VcenterName};
 
 use self::{index::PerVcenter, shared::Shared};
 use super::{Datacenters, Selection, ZoneCategories};
@@ -114,7 +114,7 @@ impl VcenterInstances {
     /// Starts the tasks of all vCenters, and the task that ends the wait of [`Tuning::grace`].
     pub(crate) fn spawn(&self, tasks: &Tasks) {
         for index in self.shared.vcenters.indexes() {
-            let name = self.shared.vcenters[index].client.name().to_owned();
+            let name = self.shared.vcenters[index].client.name().clone();
             let span = |task: &str| tracing::info_span!("vcenter", vcenter = %name, task);
             let shared = Arc::clone(&self.shared);
             tasks.spawn_droppable(span("join"), async move { join::run(&shared, index).await });
@@ -146,7 +146,7 @@ impl VcenterInstances {
 
     /// Returns a function that returns [`VcenterInstances::health`], or an empty list once the
     /// backend is dropped.
-    pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(String, bool)> + Send> {
+    pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(VcenterName, bool)> + Send> {
         let shared = Arc::downgrade(&self.shared);
         Box::new(move || {
             shared.upgrade().map(|shared| Self { shared }.health()).unwrap_or_default()
@@ -157,7 +157,7 @@ impl VcenterInstances {
     /// hold: the last lookup, wait or read of machines succeeded; the view is current, unless no
     /// node has a machine in that vCenter; and the last login did not lead to another vCenter than
     /// the first login.
-    pub fn health(&self) -> Vec<(String, bool)> {
+    pub fn health(&self) -> Vec<(VcenterName, bool)> {
         let state = self.shared.lock();
         let views = self.shared.vcenters.iter().zip(&state.vcenters);
         views
@@ -165,7 +165,7 @@ impl VcenterInstances {
                 let well = !vcenter.last_call_failed
                     && (vcenter.is_current || vcenter.linked.is_empty())
                     && backend.client.other_instance().is_none();
-                (backend.client.name().to_owned(), well)
+                (backend.client.name().clone(), well)
             })
             .collect()
     }

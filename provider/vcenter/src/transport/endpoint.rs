@@ -1,10 +1,12 @@
 //! Address of a vCenter.
 
+use super::VcenterName;
+
 /// Address of a vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// Key of the vCenter in the configuration, by which the provider distinguishes vCenters.
-    pub name: String,
+    /// Name of the vCenter in the configuration.
+    pub name: VcenterName,
     /// Host name or address, without brackets.
     pub host: String,
     /// TCP port.

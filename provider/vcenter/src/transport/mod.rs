@@ -2,6 +2,7 @@
 //! proxy if the configuration says so.
 
 mod endpoint;
+mod name;
 mod proxy;
 mod tls;
 
@@ -19,6 +20,7 @@ use hyper_util::{
 use tower::{Service, util::BoxCloneSyncService};
 
 pub use endpoint::Endpoint;
+pub use name::VcenterName;
 pub use proxy::{Proxy, ProxyError, ProxyRules};
 pub use tls::{TlsError, TlsTrust};
 

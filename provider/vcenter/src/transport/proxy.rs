@@ -189,7 +189,7 @@ mod tests {
 
     fn is_proxied(no_proxy: &str, host: &str, port: u16) -> bool {
         let rules = ProxyRules::parse("proxy:3128", no_proxy).unwrap();
-        rules.proxy_for(&Endpoint { name: "vc".to_owned(), host: host.to_owned(), port }).is_some()
+        rules.proxy_for(&Endpoint { name: "vc".into(), host: host.to_owned(), port }).is_some()
     }
 
     #[test]

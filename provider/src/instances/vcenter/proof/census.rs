@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use provider_vcenter::{CallError, Chain, FilterSpec, InventoryExtent, Vcenter};
+use provider_vcenter::{CallError, Chain, FilterSpec, InventoryExtent, Vcenter, VcenterName};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
@@ -113,7 +113,7 @@ impl Census {
     pub(in crate::instances::vcenter) fn reason_to_doubt(
         &self,
         uuid: MachineId,
-        vcenter: &str,
+        vcenter: &VcenterName,
     ) -> Option<String> {
         if let Some(failure) = &self.failure {
             return Some(format!("reading the inventory of {vcenter} failed: {failure}"));

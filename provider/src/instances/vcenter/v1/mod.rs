@@ -26,7 +26,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use provider_vcenter::{MoRef, Vcenter};
+use provider_vcenter::{MoRef, Vcenter, VcenterName};
 use tokio::time::Instant;
 
 use super::{Policy, Tuning, index::PerVcenter, proof::census::Censuses, state::VcenterIndex};
@@ -123,7 +123,7 @@ impl VcenterV1 {
 
     /// Returns a function that returns [`VcenterV1::health`], or an empty list once the backend is
     /// dropped.
-    pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(String, bool)> + Send> {
+    pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(VcenterName, bool)> + Send> {
         let shared = Arc::downgrade(&self.shared);
         Box::new(move || {
             shared.upgrade().map(|shared| Self { shared }.health()).unwrap_or_default()
@@ -133,11 +133,11 @@ impl VcenterV1 {
     /// Returns the name and the health of each vCenter. A vCenter is unhealthy if the last search
     /// that tried to connect to it failed to do so, or if the last login led to another vCenter
     /// than the first login.
-    pub(crate) fn health(&self) -> Vec<(String, bool)> {
+    pub(crate) fn health(&self) -> Vec<(VcenterName, bool)> {
         let state = self.shared.lock();
         let vcenters = self.shared.vcenters.iter().zip(&state.is_well);
         let health = vcenters.map(|(client, is_well)| {
-            (client.name().to_owned(), *is_well && client.other_instance().is_none())
+            (client.name().clone(), *is_well && client.other_instance().is_none())
         });
         health.collect()
     }

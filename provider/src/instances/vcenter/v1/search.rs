@@ -82,7 +82,7 @@ impl Shared {
             let visit = self.visit(index, by, &mut found, &mut trouble).await;
             self.lock().is_well[index] = visit.is_ok();
             if let Err(why) = visit {
-                tracing::warn!(vcenter = self.vcenters[index].name(), reason = %why, "connecting to a vCenter failed; searching the next vCenter, if any");
+                tracing::warn!(vcenter = self.vcenters[index].name().as_str(), reason = %why, "connecting to a vCenter failed; searching the next vCenter, if any");
                 trouble = Some(why);
             }
             match found.len() {
