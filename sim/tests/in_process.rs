@@ -33,7 +33,7 @@ sim::test! {
         assert_eq!(status().await, 503);
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert_eq!(status().await, 200);
-        assert_eq!(sim.fired(), [("busy".to_owned(), 1)]);
+        assert_eq!(sim.fired(), [("busy".into(), 1)]);
         assert_eq!(sim.ledger().counts().total(), 2);
         sim.apply(Command::PowerOff("node-0001".into()))?;
         Ok(())

@@ -15,6 +15,8 @@ mod scale;
 #[cfg(test)]
 mod tests;
 
+use sim::faults::RuleId;
+
 use crate::catalogue::{self, Class, Entry};
 use crate::judge::verdict::{Reason, Verdict};
 use crate::judge::{self, Invariant, Violation};
@@ -156,7 +158,7 @@ impl Case {
             ));
         }
         let verdict = (self.judge)(run);
-        let idle = run.idle_rules();
+        let idle: Vec<&str> = run.idle_rules().into_iter().map(RuleId::as_str).collect();
         match verdict {
             Verdict::Pass if !idle.is_empty() => Verdict::inconclusive(format!(
                 "the fault rule {} never fired, so the case tested nothing",

@@ -13,7 +13,7 @@ pub mod periods;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use sim::faults::Rule;
+use sim::faults::{Rule, RuleId};
 use sim::world::{Command, Topology};
 
 pub use backend::Backend;
@@ -334,9 +334,9 @@ impl Scenario {
     }
 
     /// Returns the IDs of all fault rules that the timeline adds.
-    pub fn rules(&self) -> impl Iterator<Item = &str> {
+    pub fn rules(&self) -> impl Iterator<Item = &RuleId> {
         self.timeline.iter().filter_map(|step| match &step.act {
-            Act::Fault(rule) => Some(rule.id.as_str()),
+            Act::Fault(rule) => Some(&rule.id),
             _ => None,
         })
     }

@@ -24,6 +24,7 @@
 mod action;
 mod answer;
 mod face;
+mod id;
 mod kubernetes;
 mod matcher;
 mod rule;
@@ -34,6 +35,7 @@ mod when;
 pub use action::Action;
 pub use answer::{HttpStatus, MissingPaths, SoapFault};
 pub use face::Face;
+pub use id::RuleId;
 pub use kubernetes::{Denial, KubeCause, KubeStatus, Throttle};
 pub use matcher::{Client, Matcher, Ops, Resource};
 pub use rule::{Effect, Rule};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Action, Between, Face, Matcher, Nth, When};
+use crate::{Action, Between, Face, Matcher, Nth, RuleId, When};
 
 /// A fault rule. A rule without restrictions matches every call, and fires on every match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ use crate::{Action, Between, Face, Matcher, Nth, When};
 #[non_exhaustive]
 pub struct Rule {
     /// Unique name of the rule.
-    pub id: String,
+    pub id: RuleId,
     /// Order of evaluation: rules with a lower number first (0 by default), rules with the same
     /// number in the order in which they were added.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -62,7 +62,7 @@ impl Effect {
 
 impl Rule {
     /// Returns a rule that applies `actions` to every call.
-    pub fn new(id: impl Into<String>, actions: impl IntoIterator<Item = Action>) -> Self {
+    pub fn new(id: impl Into<RuleId>, actions: impl IntoIterator<Item = Action>) -> Self {
         Self {
             id: id.into(),
             priority: 0,

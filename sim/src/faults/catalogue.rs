@@ -24,7 +24,7 @@ pub struct Known {
 impl Known {
     /// Name of the failure.
     pub fn name(&self) -> &str {
-        &self.rule.id
+        self.rule.id.as_str()
     }
 }
 

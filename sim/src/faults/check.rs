@@ -1,6 +1,6 @@
 //! Validation of rules that parse but cannot work.
 
-use super::{Action, Denial, HttpStatus, KubeStatus, Matcher, Ops, Rule, SoapFault, Spoil};
+use super::{Action, Denial, HttpStatus, KubeStatus, Matcher, Ops, Rule, RuleId, SoapFault, Spoil};
 use crate::call::operations::fault_class;
 use crate::{Face, can_be_stale};
 
@@ -15,7 +15,7 @@ const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
 /// work.
 pub fn check(rule: &Rule) -> Result<(), String> {
     let Rule { id, matcher, actions, when, .. } = rule;
-    if id.is_empty() {
+    if id.as_str().is_empty() {
         return Err("id is empty; give the rule a name".to_owned());
     }
     if actions.is_empty() {
@@ -38,7 +38,7 @@ pub fn check(rule: &Rule) -> Result<(), String> {
 }
 
 /// Checks that an action can work in the rule `id` with this matcher.
-fn check_action(id: &str, matcher: &Matcher, action: &Action) -> Result<(), String> {
+fn check_action(id: &RuleId, matcher: &Matcher, action: &Action) -> Result<(), String> {
     match action {
         Action::Status(HttpStatus { code, .. }) if !(100..=599).contains(code) => {
             return Err(format!(

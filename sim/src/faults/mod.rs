@@ -64,7 +64,7 @@ pub use engine::{ActiveRule, Evaluation, Faults, RuleError, needs_cluster_handle
 pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict};
 pub use sim_rules::{
     Action, Between, Client, Denial, Effect, HttpStatus, KubeCause, KubeStatus, Matcher,
-    MissingPaths, Nth, Ops, Resource, Rule, SoapFault, Spoil, Throttle, When,
+    MissingPaths, Nth, Ops, Resource, Rule, RuleId, SoapFault, Spoil, Throttle, When,
 };
 #[cfg(feature = "cli")]
 pub(crate) use warnings::operation_warnings;

@@ -151,7 +151,7 @@ impl Record {
         let optional = [kind, name, namespace, moref, uuid, user, &self.session];
         let plain = [&self.server, &self.op, client, user_agent, &self.req.detail];
         let rules: usize =
-            self.rules.iter().map(|it| size_of::<Evaluation>() + it.rule.len()).sum();
+            self.rules.iter().map(|it| size_of::<Evaluation>() + it.rule.as_str().len()).sum();
         let texts = optional.into_iter().map(text).chain(plain.into_iter().map(String::len));
         size_of::<Self>() + texts.sum::<usize>() + rules
     }

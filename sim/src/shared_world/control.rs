@@ -8,7 +8,7 @@ use sim_world::vcenter::{Password, VcFault};
 use sim_world::{Applied, Command, Fault};
 
 use crate::WorldHandle;
-use crate::faults::{Action, Addition, Faults, Rule, RuleError};
+use crate::faults::{Action, Addition, Faults, Rule, RuleError, RuleId};
 use crate::ledger::{Kind, Ledger};
 
 /// Handles of the world, ledger and rules of one sim. Clones refer to the same sim.
@@ -74,7 +74,7 @@ impl Control {
     /// Removes a fault rule, and notes the removal in the ledger. Returns `false` if no rule has
     /// this id.
     #[cfg(feature = "listen")]
-    pub(crate) fn remove(&self, id: &str) -> bool {
+    pub(crate) fn remove(&self, id: &RuleId) -> bool {
         let removed = self.faults.remove(id);
         if removed {
             self.drop_unneeded_events();
@@ -93,7 +93,7 @@ impl Control {
         removed.iter().for_each(|id| self.note_removal(id));
     }
 
-    fn note_removal(&self, id: &str) {
+    fn note_removal(&self, id: &RuleId) {
         self.ledger.note(self.world.now(), Kind::Fault, format!("rule {id} removed"));
     }
 
@@ -143,7 +143,7 @@ impl RuleGuard {
 /// Shows only the ids, because the world holds sessions and passwords.
 impl fmt::Debug for RuleGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.additions.iter().map(|it| &it.id)).finish()
+        f.debug_list().entries(self.additions.iter().map(|it| it.id.as_str())).finish()
     }
 }
 

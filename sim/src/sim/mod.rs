@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cluster::{Backing, BackingSlot, ClusterFace};
-use crate::faults::{Faults, Rule, RuleError};
+use crate::faults::{Faults, Rule, RuleError, RuleId};
 use crate::ledger::{Keep, Ledger};
 use crate::server::Server;
 use crate::server::call_path::{BodyReader, CallPath, Front};
@@ -326,7 +326,7 @@ impl Sim {
 
     /// Number of times that each rule fired: removed rules first, then the rules in force in the
     /// order of evaluation.
-    pub fn fired(&self) -> Vec<(String, u64)> {
+    pub fn fired(&self) -> Vec<(RuleId, u64)> {
         self.faults().history()
     }
 

@@ -18,7 +18,7 @@ pub struct Armed {
 impl Armed {
     /// Id of the rule, which [`Admin::remove`](crate::Admin::remove) takes.
     pub fn id(&self) -> &str {
-        &self.rule.id
+        self.rule.id.as_str()
     }
 }
 

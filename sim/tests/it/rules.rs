@@ -19,7 +19,7 @@ fn notes(sim: &Sim) -> Vec<String> {
 }
 
 fn ids(sim: &Sim) -> Vec<String> {
-    sim.faults().list().into_iter().map(|it| it.rule.id).collect()
+    sim.faults().list().into_iter().map(|it| it.rule.id.to_string()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,8 +52,8 @@ async fn a_list_with_a_wrong_rule_adds_no_rule_and_the_error_names_the_rule() {
     let sim = machines(1);
     sim.fault(reset("known")).unwrap().keep();
     for (name, wrong, want) in [
-        ("the id of a rule in force", reset("known"), RuleError::Exists("known".to_owned())),
-        ("the id of an earlier rule", reset("new"), RuleError::Exists("new".to_owned())),
+        ("the id of a rule in force", reset("known"), RuleError::Exists("known".into())),
+        ("the id of an earlier rule", reset("new"), RuleError::Exists("new".into())),
         (
             "an invalid rule",
             Rule::new("empty", []),

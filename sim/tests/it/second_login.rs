@@ -81,7 +81,7 @@ sim::test! {
         client.job().await?;
 
         // The rule fired, so the test has tested the failure.
-        assert_eq!(sim.fired(), [("second-login-fails".to_owned(), 1)]);
+        assert_eq!(sim.fired(), [("second-login-fails".into(), 1)]);
         let calls = sim.ledger().counts();
         assert_eq!((calls.of("Login"), calls.of("Logout")), (3, 2));
         // The pause of the client took 5 s of virtual time, and no real time.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sim::faults::Action;
+use sim::faults::{Action, RuleId};
 use sim::ledger::Record;
 use sim::world::Time;
 use sim::world::objects::Op;
@@ -89,12 +89,12 @@ impl Pause {
 /// that the answer of a fault rule asked for. Leases are exempt: they have a deadline of their own,
 /// and clients renew them sooner.
 fn impatient(run: &Run) -> Vec<Violation> {
-    let rules: BTreeMap<&str, Duration> = run
+    let rules: BTreeMap<&RuleId, Duration> = run
         .scenario
         .timeline
         .iter()
         .filter_map(|step| match &step.act {
-            Act::Fault(rule) => Some((rule.id.as_str(), requested_pause(&rule.actions)?)),
+            Act::Fault(rule) => Some((&rule.id, requested_pause(&rule.actions)?)),
             _ => None,
         })
         .collect();
@@ -117,7 +117,7 @@ fn impatient(run: &Run) -> Vec<Violation> {
             found.push(Violation { invariant: RetryAfter, at: call.t, text });
         }
         let asked = call.rules.iter().filter(|rule| rule.fired);
-        let pause = asked.filter_map(|rule| rules.get(rule.rule.as_str())).max();
+        let pause = asked.filter_map(|rule| rules.get(&rule.rule)).max();
         let ended = call.ended.as_ref().filter(|ended| ended.broken.is_none());
         if let (Some(pause), Some(ended)) = (pause, ended) {
             let until = ended.at + pause.saturating_sub(EARLY);

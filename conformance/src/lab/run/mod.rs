@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
+use sim::faults::RuleId;
 use sim::ledger::{Kind, Record};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, State, Time};
@@ -42,7 +43,7 @@ pub struct Run {
     /// State of the world after the lab has stopped the provider.
     pub after: State,
     /// Number of times that each fault rule fired, by ID of the rule.
-    pub fired: Vec<(String, u64)>,
+    pub fired: Vec<(RuleId, u64)>,
     /// End of each replica, in the order in which they ended.
     pub exits: Vec<Exit>,
     /// Time of each end in `exits`.
@@ -137,16 +138,17 @@ impl Run {
     }
 
     /// Returns the number of times that the fault rule with this ID fired.
-    pub fn fired(&self, rule: &str) -> u64 {
+    pub fn fired(&self, rule: &RuleId) -> u64 {
         self.fired.iter().filter(|(id, _)| id == rule).map(|(_, n)| n).sum()
     }
 
     /// Returns the fault rules of the scenario that never fired. Rules whose IDs agree before the
     /// slash form a group, of which only one has to fire, for example `faults/reads` and
     /// `faults/updates`.
-    pub fn idle_rules(&self) -> Vec<&str> {
-        let subject = |rule: &str| rule.split('/').next().unwrap_or_default().to_owned();
-        let has_fired = |rule: &str| {
+    pub fn idle_rules(&self) -> Vec<&RuleId> {
+        let subject =
+            |rule: &RuleId| rule.as_str().split('/').next().unwrap_or_default().to_owned();
+        let has_fired = |rule: &RuleId| {
             self.scenario.rules().any(|it| subject(it) == subject(rule) && self.fired(it) > 0)
         };
         self.scenario.rules().filter(|rule| !has_fired(rule)).collect()

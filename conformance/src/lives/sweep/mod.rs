@@ -170,7 +170,7 @@ pub struct TrialResult {
 impl TrialResult {
     /// Judges the run of a trial.
     pub(crate) fn from_run(run: &Run) -> Self {
-        Self { fired: run.fired(RULE) > 0, violations: Life::broken(run) }
+        Self { fired: run.fired(&RULE.into()) > 0, violations: Life::broken(run) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests single failures of lists and watches, with both strategies of a watcher.
 
 use sim::Sim;
-use sim::faults::Rule;
+use sim::faults::{Rule, RuleId};
 use sim::world::Command;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 
@@ -138,7 +138,7 @@ async fn survive(sim: &Sim, trouble: &Trouble, strategy: Strategy) {
     let Trouble { name, rules, met, .. } = trouble;
     (0..N_NODES).for_each(|n| create(sim, n));
     let rules: Vec<Rule> = serde_saphyr::from_str(rules).unwrap();
-    let ids: Vec<String> = rules.iter().map(|rule| rule.id.clone()).collect();
+    let ids: Vec<RuleId> = rules.iter().map(|rule| rule.id.clone()).collect();
     sim.fault_all(rules).unwrap().keep();
     let mut cache = Cache::new(sim, strategy);
     for round in 0..4 {
@@ -160,7 +160,7 @@ async fn survive(sim: &Sim, trouble: &Trouble, strategy: Strategy) {
 }
 
 /// Checks that every rule fired, according to the ledger.
-pub(super) fn assert_fired(sim: &Sim, ids: &[String], what: &str) {
+pub(super) fn assert_fired(sim: &Sim, ids: &[RuleId], what: &str) {
     let records = sim.ledger().records();
     for id in ids {
         let n = records.iter().flat_map(|it| &it.rules).filter(|it| it.fired && it.rule == *id);

@@ -9,7 +9,7 @@ use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use sim::Sim;
-use sim::faults::{Action, HttpStatus, Rule};
+use sim::faults::{Action, HttpStatus, Rule, RuleId};
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, ControlPlane};
 
@@ -128,7 +128,7 @@ async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
                     .unwrap();
             }
             Happening::Trouble { action, lists, from, calls } => {
-                let rule = format!("{n}");
+                let rule = RuleId::from(n.to_string());
                 rules.insert(rule.clone(), kind(action));
                 let op = if *lists { "* nodes" } else { "watch nodes" };
                 let rule = Rule::new(rule, [action.clone()]).op([op]);

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use sim_world::Time;
 
 use super::{
-    Action, Denial, Effect, Effects, HttpStatus, KubeStatus, Matcher, Ops, Rule, SoapFault, Spoil,
-    Throttle, When, check,
+    Action, Denial, Effect, Effects, HttpStatus, KubeStatus, Matcher, Ops, Rule, RuleId, SoapFault,
+    Spoil, Throttle, When, check,
 };
 use crate::{Call, Class};
 use glob::glob;
@@ -25,7 +25,7 @@ use glob::glob;
 #[non_exhaustive]
 pub struct Evaluation {
     /// Id of the rule.
-    pub rule: String,
+    pub rule: RuleId,
     /// Number of this match of the rule, from 1.
     pub n: u64,
     /// The random number in [0, 1), if the rule has a probability.
@@ -89,7 +89,7 @@ pub(crate) struct Verdict {
     /// that set `ending`.
     pub(crate) evaluations: Vec<Evaluation>,
     /// Ids of the rules whose lifetime was over when the call arrived.
-    pub(crate) expired: Vec<String>,
+    pub(crate) expired: Vec<RuleId>,
 }
 
 /// A rule in force, with its counters.
@@ -120,14 +120,14 @@ pub enum RuleError {
     Invalid(String),
     /// Another rule in force, or an earlier one of the same list, has this id.
     #[error("a rule with the id `{0}` exists already; remove that rule or choose another id")]
-    Exists(String),
+    Exists(RuleId),
 }
 
 /// One addition of a rule. A rule that is removed and added again has another addition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Addition {
     /// Id of the rule.
-    pub(crate) id: String,
+    pub(crate) id: RuleId,
     number: u64,
 }
 
@@ -145,7 +145,7 @@ struct Inner {
     /// The rules in force, in the order of evaluation.
     rules: Vec<ActiveRule>,
     /// Ids of removed rules with the number of times they fired.
-    gone: Vec<(String, u64)>,
+    gone: Vec<(RuleId, u64)>,
     /// Number of the last addition.
     last_number: u64,
 }
@@ -153,7 +153,7 @@ struct Inner {
 impl Inner {
     /// Removes the rules that `goes` selects, keeps their ids with the number of times they fired,
     /// and returns their ids.
-    fn remove_where(&mut self, goes: impl Fn(&ActiveRule) -> bool) -> Vec<String> {
+    fn remove_where(&mut self, goes: impl Fn(&ActiveRule) -> bool) -> Vec<RuleId> {
         let before = self.gone.len();
         self.rules.retain(|armed| {
             let goes = goes(armed);
@@ -178,10 +178,10 @@ impl Faults {
     /// [`RuleError`] about the first rule that is invalid, or that has the id of another rule.
     pub(crate) fn add_all(&self, now: Time, rules: Vec<Rule>) -> Result<Vec<Addition>, RuleError> {
         let mut inner = self.lock();
-        let mut ids: HashSet<&str> =
-            inner.rules.iter().map(|armed| armed.rule.id.as_str()).collect();
+        let mut ids: HashSet<&RuleId> = inner.rules.iter().map(|armed| &armed.rule.id).collect();
         for (n, rule) in rules.iter().enumerate() {
-            check(rule).map_err(|problem| match rule.id.is_empty() && rules.len() > 1 {
+            let is_nameless = rule.id.as_str().is_empty() && rules.len() > 1;
+            check(rule).map_err(|problem| match is_nameless {
                 true => RuleError::Invalid(format!("[{n}]: {problem}")),
                 false => RuleError::Invalid(problem),
             })?;
@@ -202,12 +202,12 @@ impl Faults {
 
     /// Removes a rule; returns `false` if no rule in force has this id.
     #[cfg(feature = "listen")]
-    pub(crate) fn remove(&self, id: &str) -> bool {
-        !self.lock().remove_where(|armed| armed.rule.id == id).is_empty()
+    pub(crate) fn remove(&self, id: &RuleId) -> bool {
+        !self.lock().remove_where(|armed| armed.rule.id == *id).is_empty()
     }
 
     /// Removes the rules of these additions that are still in force, and returns their ids.
-    pub(crate) fn remove_additions(&self, additions: &[Addition]) -> Vec<String> {
+    pub(crate) fn remove_additions(&self, additions: &[Addition]) -> Vec<RuleId> {
         let is_one = |armed: &ActiveRule| additions.iter().any(|it| it.number == armed.number);
         self.lock().remove_where(is_one)
     }
@@ -218,7 +218,7 @@ impl Faults {
     }
 
     /// Number of times that each rule fired: removed rules first, then the rules in force.
-    pub(crate) fn history(&self) -> Vec<(String, u64)> {
+    pub(crate) fn history(&self) -> Vec<(RuleId, u64)> {
         let inner = self.lock();
         let in_force = inner.rules.iter().map(|armed| (armed.rule.id.clone(), armed.fired));
         inner.gone.iter().cloned().chain(in_force).collect()
@@ -231,7 +231,8 @@ impl Faults {
     }
 
     /// Number of times that the rule with this id has fired; 0 if no such rule is in force.
-    pub fn fired(&self, id: &str) -> u64 {
+    pub fn fired(&self, id: impl Into<RuleId>) -> u64 {
+        let id = id.into();
         self.lock().rules.iter().find(|armed| armed.rule.id == id).map_or(0, |armed| armed.fired)
     }
 
@@ -390,9 +391,9 @@ pub fn needs_cluster_handler(action: &Action) -> bool {
 }
 
 /// Returns a random number in [0, 1). Seed, rule, stream (the client) and count determine it.
-fn draw(seed: u64, rule: &str, stream: &str, n: u64) -> f64 {
+fn draw(seed: u64, rule: &RuleId, stream: &str, n: u64) -> f64 {
     let mut state = splitmix(seed);
-    for byte in rule.bytes().chain([0]).chain(stream.bytes()) {
+    for byte in rule.as_str().bytes().chain([0]).chain(stream.bytes()) {
         state = splitmix(state ^ u64::from(byte));
     }
     let bits = splitmix(state ^ n) >> 11;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::AdminError;
 use crate::document;
-use crate::faults::{self, ActiveRule, RuleError};
+use crate::faults::{self, ActiveRule, RuleError, RuleId};
 use crate::shared_world::Control;
 
 /// `GET /faults`: returns the rules in force with their counters, in the order of evaluation.
@@ -27,7 +27,7 @@ pub(super) async fn add(
 ) -> Result<(StatusCode, Json<Value>), AdminError> {
     let rules = faults::read_rules(document::yaml(&body)?)?;
     let warnings: Vec<String> = rules.iter().flat_map(faults::warnings).collect();
-    let added: Vec<String> = rules.iter().map(|rule| rule.id.clone()).collect();
+    let added: Vec<RuleId> = rules.iter().map(|rule| rule.id.clone()).collect();
     control.fault_all(rules).map_err(|error| refused(&error))?.keep();
     let mut answer = json!({ "added": added });
     if !warnings.is_empty() {
@@ -45,12 +45,13 @@ pub(super) async fn clear(State(control): State<Control>) -> StatusCode {
 /// `DELETE /faults/{id}`: removes one rule; answers 404 if no rule in force has this id.
 pub(super) async fn remove(
     State(control): State<Control>,
-    Path(id): Path<String>,
+    Path(id): Path<RuleId>,
 ) -> Result<StatusCode, AdminError> {
     if control.remove(&id) {
         return Ok(StatusCode::NO_CONTENT);
     }
-    let known: Vec<String> = control.faults.list().into_iter().map(|armed| armed.rule.id).collect();
+    let known: Vec<String> =
+        control.faults.list().into_iter().map(|armed| armed.rule.id.to_string()).collect();
     let remedy = match known.as_slice() {
         [] => "no rule is in force".to_owned(),
         known => format!("known rules: {}", known.join(", ")),
