@@ -5,12 +5,46 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::scenario::{Backend, InputError};
 
 /// Text of `catalogue.yaml`.
 const TABLE: &str = include_str!("../catalogue.yaml");
+
+/// Permanent ID of a check, such as NODE-DEL-010.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct CheckId(&'static str);
+
+impl CheckId {
+    pub(crate) const fn new(id: &'static str) -> Self {
+        Self(id)
+    }
+
+    /// Returns the ID as text.
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+
+    /// True if the ID begins with this text.
+    pub fn starts_with(self, prefix: &str) -> bool {
+        self.0.starts_with(prefix)
+    }
+}
+
+impl fmt::Display for CheckId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+
+/// Keeps the text until the end of the process, as [`entries`] keeps the catalogue.
+impl<'de> Deserialize<'de> for CheckId {
+    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        String::deserialize(text).map(|id| Self(id.leak()))
+    }
+}
 
 /// Requirement level of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,7 +162,7 @@ words! {
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Permanent ID of the check.
-    pub id: String,
+    pub id: CheckId,
     /// Promise of the check, as a sentence.
     pub title: String,
     /// Requirement level.
@@ -164,7 +198,7 @@ pub struct Entry {
     pub remedy: String,
     /// ID of the check that tests the same promise, if this entry is an alias.
     #[serde(rename = "alias-of")]
-    pub alias_of: Option<String>,
+    pub alias_of: Option<CheckId>,
 }
 
 impl Entry {
@@ -200,7 +234,7 @@ pub fn entries() -> &'static [Entry] {
 
 /// Returns the entry with this ID, or `None` if the catalogue has none.
 pub fn entry(id: &str) -> Option<&'static Entry> {
-    entries().iter().find(|entry| entry.id == id)
+    entries().iter().find(|entry| entry.id.as_str() == id)
 }
 
 /// Returns the error for an unknown ID, with the most similar known ID or, if none is similar, the
@@ -266,8 +300,8 @@ mod tests {
     #[test]
     fn an_alias_points_to_a_check_that_is_not_an_alias() {
         for it in entries() {
-            if let Some(target) = &it.alias_of {
-                let target = entry(target).unwrap_or_else(|| {
+            if let Some(target) = it.alias_of {
+                let target = entry(target.as_str()).unwrap_or_else(|| {
                     panic!("{}: the catalogue lacks the alias target {target}", it.id)
                 });
                 assert!(target.alias_of.is_none(), "the alias {} points to another alias", it.id);
@@ -281,7 +315,8 @@ mod tests {
         for backend in Backend::ALL {
             for check in crate::checks::all(backend) {
                 let id = check.id;
-                let entry = entry(id).unwrap_or_else(|| panic!("{id} is not in the catalogue"));
+                let entry =
+                    entry(id.as_str()).unwrap_or_else(|| panic!("{id} is not in the catalogue"));
                 assert!(
                     entry.alias_of.is_none(),
                     "{id} has cases, but the catalogue declares it an alias"
@@ -312,14 +347,14 @@ mod tests {
 
     #[test]
     fn a_check_runs_in_exactly_the_modes_that_the_catalogue_names() {
-        let run: Vec<(Backend, &str)> = Backend::ALL
+        let run: Vec<(Backend, CheckId)> = Backend::ALL
             .into_iter()
             .flat_map(|it| crate::checks::all(it).into_iter().map(move |check| (it, check.id)))
             .collect();
         for it in entries().iter().filter(|it| run.iter().any(|(_, id)| *id == it.id)) {
             for backend in Backend::ALL {
                 let declared = it.backends.iter().any(|name| name == backend.as_str());
-                let is_run = run.contains(&(backend, it.id.as_str()));
+                let is_run = run.contains(&(backend, it.id));
                 assert_eq!(is_run, declared, "{} in {}", it.id, backend.title());
             }
         }

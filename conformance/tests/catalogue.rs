@@ -10,7 +10,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let trials = Backend::ALL.into_iter().flat_map(|backend| {
         conformance::checks::all(backend).into_iter().map(move |check| {
-            Trial::test(check.id, move || {
+            Trial::test(check.id.as_str(), move || {
                 let stage = Stage { mode: backend.into(), ..Stage::default() };
                 let conclusion = Conclusion::run(&check, &stage, Default::default);
                 match conclusion.evidence(&stage) {

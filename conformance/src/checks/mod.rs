@@ -17,7 +17,7 @@ mod tests;
 
 use sim::faults::RuleId;
 
-use crate::catalogue::{self, Class, Entry};
+use crate::catalogue::{self, CheckId, Class, Entry};
 use crate::judge::verdict::{Reason, Verdict};
 use crate::judge::{self, Invariant, Violation};
 use crate::lab::{Run, Stage, run};
@@ -26,7 +26,7 @@ use crate::scenario::{Backend, Pace, Scenario};
 /// A promise of the catalogue, by its ID, with the cases that test it.
 pub struct Check {
     /// Permanent ID in the catalogue.
-    pub id: &'static str,
+    pub id: CheckId,
     /// Cases of the check. The check passes if all of them pass.
     pub cases: Vec<Case>,
 }
@@ -197,7 +197,7 @@ impl Check {
     fn new(id: &'static str, cases: impl IntoIterator<Item = Case>) -> Self {
         let entry = catalogue::entry(id);
         let cases = cases.into_iter().map(|case| Case { entry, ..case }).collect();
-        Self { id, cases }
+        Self { id: CheckId::new(id), cases }
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::args::{RunArguments, check_mutant};
 use super::elapsed;
 use super::output::PipeOutput;
+use crate::catalogue::CheckId;
 use crate::checks::{Case, Check};
 use crate::cost::{self, Table};
 use crate::foreign;
@@ -157,7 +158,7 @@ fn judge_ours(
 struct CaseToPlay<'a> {
     stage: &'a Stage,
     /// ID of its check.
-    id: &'static str,
+    id: CheckId,
     case: &'a Case,
     /// Index of the check, and index of the case in the check.
     place: (usize, usize),

@@ -11,7 +11,7 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
     filter.validate()?;
     let checks = Backend::ALL.map(checks::all);
     let (mut run, mut planned) = (0, 0);
-    for entry in catalogue::entries().iter().filter(|entry| filter.selects(&entry.id)) {
+    for entry in catalogue::entries().iter().filter(|entry| filter.selects(entry.id)) {
         // Number of cases per mode.
         let cases: Vec<String> = std::iter::zip(Backend::ALL, &checks)
             .filter_map(|(backend, checks)| {
@@ -26,7 +26,7 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
         };
         run += usize::from(!cases.is_empty());
         planned += usize::from(cases.is_empty() && entry.alias_of.is_none());
-        if !cases.is_empty() || all || filter.ids.contains(&entry.id) {
+        if !cases.is_empty() || all || filter.ids.iter().any(|id| id == entry.id.as_str()) {
             let requirement = format!("{:?}", entry.requirement).to_uppercase();
             writeln!(out, "{:<14} {requirement:<6} {state:<26} {}", entry.id, entry.title)?;
         }
@@ -55,7 +55,7 @@ pub(super) fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode
         "requirement  {:?}, level {}, class {}, surface {}",
         entry.requirement, entry.level, entry.class, entry.surface
     )?;
-    let holder = entry.alias_of.as_deref().unwrap_or(&entry.id);
+    let holder = entry.alias_of.unwrap_or(entry.id);
     let mut n_modes = 0;
     for backend in Backend::ALL {
         let checks = checks::all(backend);

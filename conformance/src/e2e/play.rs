@@ -15,6 +15,7 @@ use super::lab::peer::{Peer, peer};
 use super::lab::{Lab, deploy};
 use super::scenarios::{ALL, Scenario};
 use super::tally::LedgerPosition;
+use crate::catalogue::CheckId;
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
 use crate::scenario::{Backend, InputError};
@@ -24,7 +25,7 @@ use crate::suite::{Conclusion, Filter};
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ScenarioResult {
-    id: &'static str,
+    id: CheckId,
     title: &'static str,
     mode: Backend,
     seconds: f64,
@@ -77,7 +78,7 @@ impl PlayOptions {
         let ids = &self.ids;
         for id in ids {
             if id.is_empty() || !of_mode().any(|it| it.id.starts_with(id.as_str())) {
-                let known: BTreeSet<&str> = of_mode().map(|it| it.id).collect();
+                let known: BTreeSet<&str> = of_mode().map(|it| it.id.as_str()).collect();
                 let known = known.into_iter().collect::<Vec<_>>().join(", ");
                 let unknown =
                     InputError::unknown(format!("no scenario in {mode} mode has the ID"), id);
@@ -112,7 +113,7 @@ pub(super) async fn play(
     let mode = lab.made.backend;
     let scenarios = options.wanted(mode)?;
     options.check().await?;
-    let of: Vec<&'static str> = scenarios.iter().map(|it| it.id).collect();
+    let of: Vec<CheckId> = scenarios.iter().map(|it| it.id).collect();
     // The checks in virtual time run on their own runtime, in parallel to the scenarios.
     let imagined = tokio::task::spawn_blocking(move || in_virtual_time(&of, mode));
     let mut all = Vec::new();
@@ -152,7 +153,7 @@ pub(super) async fn play(
     }
     let imagined = imagined.await?;
     for played in &mut all {
-        played.virtual_time = imagined.get(played.id).cloned().unwrap_or_else(none);
+        played.virtual_time = imagined.get(&played.id).cloned().unwrap_or_else(none);
     }
     write(options, &all)?;
     sum_up(out, &all)
@@ -180,10 +181,10 @@ fn indented(text: &str) -> String {
 
 /// Runs the checks with these IDs in virtual time and returns their verdicts, by ID. Leaves out IDs
 /// without a check in this mode.
-fn in_virtual_time(ids: &[&'static str], mode: Backend) -> BTreeMap<&'static str, Verdict> {
+fn in_virtual_time(ids: &[CheckId], mode: Backend) -> BTreeMap<CheckId, Verdict> {
     let stage = Stage { mode: mode.into(), ..Stage::default() };
-    let verdict = |id: &&'static str| {
-        let filter = Filter { ids: vec![(*id).to_owned()], ..Filter::default() };
+    let verdict = |id: &CheckId| {
+        let filter = Filter { ids: vec![id.to_string()], ..Filter::default() };
         let check = filter.checks(mode).into_iter().find(|it| it.id == *id)?;
         // The clock always returns zero, because the duration of these checks is not reported.
         Some((*id, Conclusion::run(&check, &stage, || Duration::ZERO).verdict))
@@ -229,7 +230,7 @@ mod tests {
     fn every_scenario_has_a_check_that_is_run_in_its_mode() {
         for mode in Backend::ALL {
             for scenario in PlayOptions::default().wanted(mode).unwrap() {
-                let checks = Filter { ids: vec![scenario.id.to_owned()], ..Filter::default() };
+                let checks = Filter { ids: vec![scenario.id.to_string()], ..Filter::default() };
                 let found = checks.checks(mode).iter().any(|it| it.id == scenario.id);
                 assert!(found, "{} with {mode}", scenario.id);
             }
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn a_verdict_that_differs_from_virtual_time_fails_the_run() {
         let played = |virtual_time: Verdict| ScenarioResult {
-            id: "NODE-001",
+            id: CheckId::new("NODE-001"),
             title: "",
             mode: Backend::VCenter,
             seconds: 1.0,

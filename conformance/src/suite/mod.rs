@@ -11,7 +11,7 @@ use std::time::Duration;
 use provider::InstancesMode;
 use serde::Serialize;
 
-use crate::catalogue::{self, Entry, Requirement};
+use crate::catalogue::{self, CheckId, Entry, Requirement};
 use crate::checks::{self, Check};
 use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
@@ -53,7 +53,7 @@ pub struct Conclusion {
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// ID of the check.
-    pub id: String,
+    pub id: CheckId,
     /// Backend of the provider.
     pub mode: Backend,
     /// Promise of the check.
@@ -107,10 +107,11 @@ impl Filter {
     /// True if the filter selects the check with this ID. It does if the surface of the check is in
     /// `surfaces`, and `ids` contains the ID of the check, a prefix of it, or the ID of an alias of
     /// the check. An empty list selects every check.
-    pub fn selects(&self, id: &str) -> bool {
-        let surface = catalogue::entry(id).map(|entry| entry.surface.as_str()).unwrap_or_default();
-        let named = |id: &str| self.ids.iter().any(|wanted| id.starts_with(wanted.as_str()));
-        (self.ids.is_empty() || named(id) || self.aliases().any(|(_, target)| target == id))
+    pub fn selects(&self, id: CheckId) -> bool {
+        let surface =
+            catalogue::entry(id.as_str()).map(|entry| entry.surface.as_str()).unwrap_or_default();
+        let is_named = self.ids.iter().any(|wanted| id.starts_with(wanted.as_str()));
+        (self.ids.is_empty() || is_named || self.aliases().any(|(_, target)| target == id))
             && (self.surfaces.is_empty() || self.surfaces.iter().any(|wanted| wanted == surface))
     }
 
@@ -121,10 +122,10 @@ impl Filter {
 
     /// Returns the IDs of this filter that are aliases, each with the ID of the check that tests
     /// its promise.
-    pub fn aliases(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub fn aliases(&self) -> impl Iterator<Item = (CheckId, CheckId)> {
         catalogue::entries().iter().filter_map(|entry| {
-            let target = entry.alias_of.as_deref()?;
-            self.ids.contains(&entry.id).then_some((entry.id.as_str(), target))
+            let target = entry.alias_of?;
+            self.ids.iter().any(|it| it == entry.id.as_str()).then_some((entry.id, target))
         })
     }
 
@@ -192,8 +193,8 @@ impl Conclusion {
                 break;
             }
         }
-        let entry =
-            catalogue::entry(check.id).expect("a test verifies that the catalogue has every check");
+        let entry = catalogue::entry(check.id.as_str())
+            .expect("a test verifies that the catalogue has every check");
         let took = cases.iter().map(|it| it.took).sum();
         Ok(Self::combine(entry, backend, cases, not_run, took))
     }
@@ -231,7 +232,7 @@ impl Conclusion {
     pub fn summary(&self) -> Summary {
         let calls = |of: fn(&Calls) -> usize| self.outcomes.iter().map(|it| of(&it.calls)).sum();
         Summary {
-            id: self.entry.id.clone(),
+            id: self.entry.id,
             mode: self.backend,
             title: self.entry.title.clone(),
             requirement: self.requirement,
@@ -284,7 +285,7 @@ impl Conclusion {
         out.push_str(&outcome.evidence);
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
         let ours = || {
-            let (id, mode, seed) = (&self.entry.id, self.backend, stage.seed);
+            let (id, mode, seed) = (self.entry.id, self.backend, stage.seed);
             let how = stage.mode.instances();
             let how = if how == InstancesMode::Auto {
                 String::new()
@@ -340,8 +341,8 @@ mod tests {
     fn a_filter_by_alias_selects_the_check_behind_the_alias() {
         let filter = Filter { ids: vec!["NODE-SHUT-001".to_owned()], surfaces: Vec::new() };
         let (alias, target) = filter.aliases().next().unwrap();
-        assert_eq!(alias, "NODE-SHUT-001");
-        let checks: Vec<&str> =
+        assert_eq!(alias.as_str(), "NODE-SHUT-001");
+        let checks: Vec<CheckId> =
             filter.checks(Backend::VCenter).iter().map(|check| check.id).collect();
         assert_eq!(checks, [target]);
     }

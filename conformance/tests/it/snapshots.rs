@@ -38,7 +38,8 @@ fn check(scenario: &str, id: &str, case: &str) -> String {
     let entry = catalogue::entry(id).expect("the catalogue has the check");
     assert_eq!(entry.scenario.as_deref(), Some(scenario), "{id}");
     let all = checks::all(Backend::VCenter);
-    let check = all.iter().find(|check| check.id == id).expect("vCenter mode has the check");
+    let check =
+        all.iter().find(|check| check.id.as_str() == id).expect("vCenter mode has the check");
     let case = check.cases.iter().find(|it| case.is_empty() || it.name == case);
     let outcome = case.expect("the check has this case").run(&Stage::default());
     let verdict = &outcome.verdict;
@@ -224,10 +225,10 @@ const LARGE: [&str; 2] = ["join-many", "many-changes"];
 fn scenarios() -> BTreeMap<&'static str, &'static str> {
     let mut all = BTreeMap::new();
     for check in checks::all(Backend::VCenter) {
-        let entry = catalogue::entry(check.id).expect("the catalogue has the check");
+        let entry = catalogue::entry(check.id.as_str()).expect("the catalogue has the check");
         let scenario = entry.scenario.as_deref().unwrap_or_default();
         assert!(!scenario.is_empty(), "{} names no scenario", check.id);
-        all.entry(scenario).or_insert(check.id);
+        all.entry(scenario).or_insert(check.id.as_str());
     }
     all
 }

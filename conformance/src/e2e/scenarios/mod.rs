@@ -15,6 +15,7 @@ use super::lab::peer::Peer;
 use super::shell::call;
 use super::tally::LedgerPosition;
 use super::until;
+use crate::catalogue::CheckId;
 use crate::checks::lifecycle::required_deletions;
 use crate::judge::verdict::Verdict;
 use crate::judge::{NodeFacts, facts};
@@ -25,7 +26,7 @@ use disturbances::Disturbance;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scenario {
     /// ID in the catalogue.
-    pub(super) id: &'static str,
+    pub(super) id: CheckId,
     /// Part of the check that the scenario covers.
     pub(super) title: &'static str,
     /// The only mode that plays the scenario; `None` for every mode.
@@ -82,7 +83,7 @@ pub(super) const ALL: &[Scenario] = &[
 ];
 
 const fn scenario(id: &'static str, title: &'static str, what: Actions) -> Scenario {
-    Scenario { id, title, only: None, what }
+    Scenario { id: CheckId::new(id), title, only: None, what }
 }
 
 const fn disturbed(id: &'static str, title: &'static str, by: Disturbance) -> Scenario {

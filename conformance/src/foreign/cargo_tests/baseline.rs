@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sim::document::{self, DocumentError};
 
-use crate::catalogue;
+use crate::catalogue::{self, CheckId};
 use crate::judge::Invariant;
 use crate::judge::verdict::Verdict;
 use crate::scenario::InputError;
@@ -37,7 +37,7 @@ pub struct Baseline {
     /// tolerated.
     pub tolerance: u8,
     /// Accepted results by the ID of the check.
-    pub checks: BTreeMap<String, BaselineEntry>,
+    pub checks: BTreeMap<CheckId, BaselineEntry>,
 }
 
 /// Accepted result of a check.
@@ -228,9 +228,10 @@ impl Baseline {
                 ));
             }
         }
-        for id in checks.keys() {
-            if catalogue::entry(id).is_none() {
-                let problem = catalogue::unknown_id(id).to_string();
+        let mut accepted = BTreeMap::new();
+        for (id, result) in checks {
+            let Some(entry) = catalogue::entry(&id) else {
+                let problem = catalogue::unknown_id(&id).to_string();
                 let value = Value::from(id.as_str());
                 return Err(DocumentError::at_key(
                     "checks",
@@ -238,7 +239,8 @@ impl Baseline {
                     &problem,
                     "correct the ID, or remove it",
                 ));
-            }
+            };
+            accepted.insert(entry.id, result);
         }
         let tolerance = tolerance.unwrap_or(TOLERANCE);
         if tolerance > 100 {
@@ -247,7 +249,7 @@ impl Baseline {
                 "write the percentage by which the number of calls may differ, at most 100";
             return Err(DocumentError::at_key("tolerance", &value, "is more than 100", remedy));
         }
-        Ok(Self { path: path.to_owned(), tolerance, checks })
+        Ok(Self { path: path.to_owned(), tolerance, checks: accepted })
     }
 
     /// Checks that the observed result of the check `id` matches the recorded one. A check that is
@@ -256,8 +258,8 @@ impl Baseline {
     /// # Errors
     /// Returns a sentence with the difference. It ends with the command that records the new
     /// result, except for a check that passed before and now does not, or now needs too many calls.
-    pub fn judge(&self, id: &str, seen: &ObservedResult) -> Result<(), String> {
-        let Some(accepted) = self.checks.get(id) else {
+    pub fn judge(&self, id: CheckId, seen: &ObservedResult) -> Result<(), String> {
+        let Some(accepted) = self.checks.get(&id) else {
             let word = seen.verdict.as_str();
             return Err(
                 self.record(&format!("{id} is not in the baseline, and its verdict is {word}"))
@@ -289,7 +291,7 @@ impl Baseline {
     /// absent.
     fn same_failures(
         &self,
-        id: &str,
+        id: CheckId,
         accepted: &BaselineEntry,
         seen: &ObservedResult,
     ) -> Result<(), String> {
@@ -308,7 +310,7 @@ impl Baseline {
         }
     }
 
-    fn within_budget(&self, id: &str, budget: Option<u64>, calls: u64) -> Result<(), String> {
+    fn within_budget(&self, id: CheckId, budget: Option<u64>, calls: u64) -> Result<(), String> {
         let Some(budget) = budget else {
             return Err(self.record(&format!(
                 "{id} made {calls} calls, but the baseline has no number of calls for it"
@@ -333,9 +335,9 @@ impl Baseline {
     /// Records the results of these checks. An entry that the new result matches, with the same
     /// verdict, stays unchanged. Otherwise a new entry replaces it, and takes over its reason if
     /// the verdict is the same and not `pass`. Other checks keep their entries.
-    pub fn update(&mut self, seen: &BTreeMap<String, ObservedResult>) {
-        for (id, seen) in seen {
-            let before = self.checks.get(id);
+    pub fn update(&mut self, seen: &BTreeMap<CheckId, ObservedResult>) {
+        for (&id, seen) in seen {
+            let before = self.checks.get(&id);
             let is_same = before.is_some_and(|it| it.verdict == seen.verdict);
             let is_within = is_same && self.judge(id, seen).is_ok();
             // Keeps an entry that still matches, so that small differences in timing do not change
@@ -344,7 +346,7 @@ impl Baseline {
                 continue;
             }
             let reason = before.filter(|_| is_same).map(|it| it.reason.clone()).unwrap_or_default();
-            self.checks.insert(id.clone(), seen.accepted(&reason));
+            self.checks.insert(id, seen.accepted(&reason));
         }
     }
 
@@ -458,7 +460,7 @@ mod tests {
                 Some("NODE-ID-002 is not in the baseline, and its verdict is pass; record it"),
             ),
         ] {
-            let judged = baseline().judge(id, &seen);
+            let judged = baseline().judge(CheckId::new(id), &seen);
             match want {
                 None => assert_eq!(judged, Ok(()), "{name}"),
                 Some(want) => {
@@ -482,17 +484,18 @@ mod tests {
         for word in [BaselineVerdict::Fail, BaselineVerdict::Flaky] {
             let mut baseline = Baseline::empty(Path::new("baseline.yaml"));
             let now = seen(word, &[known.clone(), other.clone()]);
-            baseline.update(&[("LIFE-005".to_owned(), now.clone())].into());
+            baseline.update(&[(CheckId::new("LIFE-005"), now.clone())].into());
             let again = Baseline::read(Path::new("baseline.yaml"), &baseline.text()).unwrap();
             assert_eq!(again, baseline, "{}", baseline.text());
-            assert_eq!(again.judge("LIFE-005", &now), Ok(()));
+            assert_eq!(again.judge(CheckId::new("LIFE-005"), &now), Ok(()));
             let worse = seen(word, &[known.clone(), other.clone(), wrong.clone()]);
-            let error = again.judge("LIFE-005", &worse).unwrap_err();
+            let error = again.judge(CheckId::new("LIFE-005"), &worse).unwrap_err();
             assert!(error.contains("\"power off\" breaks invariant 1: because; record"), "{error}");
-            let better = again.judge("LIFE-005", &seen(word, std::slice::from_ref(&known)));
+            let better =
+                again.judge(CheckId::new("LIFE-005"), &seen(word, std::slice::from_ref(&known)));
             assert_eq!(better.is_ok(), word == BaselineVerdict::Flaky, "{better:?}");
-            baseline.update(&[("LIFE-005".to_owned(), worse.clone())].into());
-            assert_eq!(baseline.judge("LIFE-005", &worse), Ok(()));
+            baseline.update(&[(CheckId::new("LIFE-005"), worse.clone())].into());
+            assert_eq!(baseline.judge(CheckId::new("LIFE-005"), &worse), Ok(()));
         }
     }
 
@@ -500,20 +503,20 @@ mod tests {
     fn an_updated_baseline_accepts_the_recorded_verdicts_and_keeps_reasons() {
         let mut baseline = baseline();
         let now = BTreeMap::from([
-            ("NODE-004".to_owned(), observed(BaselineVerdict::Pass, 12)),
-            ("LIFE-005".to_owned(), observed(BaselineVerdict::Fail, 3)),
-            ("NODE-015".to_owned(), observed(BaselineVerdict::Fail, 3)),
-            ("NODE-ID-002".to_owned(), observed(BaselineVerdict::Pass, 5)),
+            (CheckId::new("NODE-004"), observed(BaselineVerdict::Pass, 12)),
+            (CheckId::new("LIFE-005"), observed(BaselineVerdict::Fail, 3)),
+            (CheckId::new("NODE-015"), observed(BaselineVerdict::Fail, 3)),
+            (CheckId::new("NODE-ID-002"), observed(BaselineVerdict::Pass, 5)),
         ]);
         baseline.update(&now);
         let again = Baseline::read(Path::new("baseline.yaml"), &baseline.text()).unwrap();
         assert_eq!(again, baseline);
-        assert!(now.iter().all(|(id, seen)| again.judge(id, seen).is_ok()));
-        assert_eq!(again.checks["LIFE-005"].reason, "see issue: 7");
-        assert_eq!(again.checks["NODE-004"].calls, Some(12));
-        assert_eq!(again.checks["NODE-ID-003"].verdict, BaselineVerdict::Skipped);
+        assert!(now.iter().all(|(&id, seen)| again.judge(id, seen).is_ok()));
+        assert_eq!(again.checks[&CheckId::new("LIFE-005")].reason, "see issue: 7");
+        assert_eq!(again.checks[&CheckId::new("NODE-004")].calls, Some(12));
+        assert_eq!(again.checks[&CheckId::new("NODE-ID-003")].verdict, BaselineVerdict::Skipped);
         // One call more within the tolerance does not change the file.
-        baseline.update(&[("NODE-004".to_owned(), observed(BaselineVerdict::Pass, 13))].into());
+        baseline.update(&[(CheckId::new("NODE-004"), observed(BaselineVerdict::Pass, 13))].into());
         assert_eq!(baseline, again);
     }
 

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use super::command::{self, Surroundings};
 use super::host::launch::{self, SUBCOMMAND};
 use super::{Settings, Subject};
+use crate::catalogue::CheckId;
 use crate::checks::{self, Check};
 use crate::lab::Stage;
 use crate::scenario::InputError;
@@ -138,7 +139,7 @@ impl Tests {
                 .map_err(|error| InputError::new(format!("{error:#}")).in_source(name.as_str()))?;
         }
         let subject = Arc::new(Subject::new(Arc::clone(&setup), settings));
-        let seen = Arc::<Mutex<BTreeMap<String, ObservedResult>>>::default();
+        let seen = Arc::<Mutex<BTreeMap<CheckId, ObservedResult>>>::default();
         let mode = setup.manifest.spec.mode;
         let wanted = checks::all(mode).into_iter().filter(|check| self.filter.selects(check.id));
         let trials = wanted.map(|check| {
@@ -152,7 +153,7 @@ impl Tests {
                 update,
                 runtime: runtime.handle().clone(),
             };
-            Trial::test(check.id, move || trial.judge(check)).with_ignored_flag(is_ignored)
+            Trial::test(check.id.as_str(), move || trial.judge(check)).with_ignored_flag(is_ignored)
         });
         let trials: Vec<Trial> = trials.collect();
         let conclusion = libtest_mimic::run(&arguments, trials);
@@ -182,7 +183,7 @@ impl Tests {
 struct CheckTest {
     subject: Arc<Subject>,
     baseline: Option<Baseline>,
-    seen: Arc<Mutex<BTreeMap<String, ObservedResult>>>,
+    seen: Arc<Mutex<BTreeMap<CheckId, ObservedResult>>>,
     update: bool,
     runtime: Handle,
 }
@@ -198,7 +199,7 @@ impl CheckTest {
         let seen = ObservedResult::from_conclusion(conclusion)
             .map_err(|why| format!("{id}: the harness failed, not the provider: {why}"))?;
         if self.update {
-            self.seen.lock().expect("no holder panics").insert(id.to_owned(), seen);
+            self.seen.lock().expect("no holder panics").insert(id, seen);
             return Ok(());
         }
         baseline.judge(id, &seen).map_err(|what| {

@@ -233,7 +233,7 @@ mod tests {
     fn the_log_has_verbosity_10_exactly_in_checks_of_sessions_and_secrets() {
         for backend in Backend::ALL {
             for check in checks::all(backend) {
-                let is_wanted = check.id.starts_with("SESS") || check.id == "SEC-001";
+                let is_wanted = check.id.starts_with("SESS") || check.id.as_str() == "SEC-001";
                 let wanted = is_wanted.then(|| "10".to_owned());
                 for case in &check.cases {
                     let value = knob_value(Knob::Verbosity, &case.scenario.provider, 1);

@@ -231,7 +231,7 @@ fn check_skip(n: usize, skip: &Skip, today: Date) -> Result<(), DocumentError> {
             "correct the ID",
         ));
     }
-    let target = catalogue::entry(&skip.check).and_then(|it| it.alias_of.as_deref());
+    let target = catalogue::entry(&skip.check).and_then(|it| it.alias_of);
     if let Some(target) = target {
         let value = Value::from(skip.check.as_str());
         let problem = format!("says the same as {target}, which is run in its place");

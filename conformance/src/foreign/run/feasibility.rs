@@ -49,7 +49,7 @@ impl Plan {
                 "the manifest lists the feature {feature} as unsupported"
             )));
         }
-        if let Some(it) = manifest.spec.skips.iter().find(|skip| skip.check == entry.id) {
+        if let Some(it) = manifest.spec.skips.iter().find(|skip| skip.check == entry.id.as_str()) {
             let issue =
                 if it.issue.is_empty() { String::new() } else { format!(" ({})", it.issue) };
             return skip(format!("{}{issue}, until {}", it.reason, it.expires));

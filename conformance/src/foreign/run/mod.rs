@@ -126,7 +126,7 @@ impl Subject {
 
     /// True if the provider can play at least one case of a check.
     pub fn plays(&self, check: &Check) -> bool {
-        let entry = catalogue::entry(check.id).expect("every check is in the catalogue");
+        let entry = catalogue::entry(check.id.as_str()).expect("every check is in the catalogue");
         let manifest = &self.setup.manifest;
         check
             .cases
@@ -201,7 +201,7 @@ impl Subject {
         set: &mut JoinSet<(usize, usize, anyhow::Result<CaseResult>)>,
     ) -> WaitingCheck {
         let (manifest, limits) = (&self.setup.manifest, self.limits());
-        let entry = catalogue::entry(check.id).expect("every check is in the catalogue");
+        let entry = catalogue::entry(check.id.as_str()).expect("every check is in the catalogue");
         let check = Arc::new(check);
         let (mut cases, mut not_run) = (BTreeMap::new(), Vec::new());
         for (case, it) in check.cases.iter().enumerate() {

@@ -103,7 +103,7 @@ fn check(out: &mut String, stage: &Stage, conclusion: &Conclusion) {
         out,
         "<details class=\"{word}\" data-verdict=\"{word}\" data-surface=\"{}\"><summary><b>{}</b><i>{word}</i><u>{requirement}</u><span>{}</span></summary><dl>",
         entry.surface,
-        escape(&entry.id),
+        escape(entry.id.as_str()),
         escape(&entry.title)
     );
     let mut term = |name: &str, text: &str| {

@@ -51,8 +51,8 @@ fn played(conclusion: &Conclusion, judged: &CaseResult) -> TestCase {
 }
 
 fn case(conclusion: &Conclusion, name: &str, status: TestCaseStatus) -> TestCase {
-    let id = &conclusion.entry.id;
-    let name = if name.is_empty() { id.clone() } else { format!("{id} [{name}]") };
+    let id = conclusion.entry.id;
+    let name = if name.is_empty() { id.to_string() } else { format!("{id} [{name}]") };
     let mut case = TestCase::new(name, status);
     case.set_classname(conclusion.entry.surface.as_str());
     case

@@ -12,6 +12,7 @@ use anyhow::Context;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::catalogue::CheckId;
 use crate::checks::PlayedCase;
 use crate::scenario::Backend;
 
@@ -48,7 +49,7 @@ impl Ledgers {
     pub fn put(
         &self,
         (check, case): (usize, usize),
-        (id, backend): (&str, Backend),
+        (id, backend): (CheckId, Backend),
         outcome: &PlayedCase,
     ) -> anyhow::Result<()> {
         let path = self.parts.path().join(format!("{check:06}-{case:06}"));
