@@ -348,6 +348,26 @@ async fn only_machines_that_do_not_exist_yet_are_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_quiet_hour_costs_one_list_and_changes_are_seen_in_each_watch() {
+    let sim = world().await;
+    let server = Server::start(&sim, file(0), 1).await;
+    server.increase(1).await;
+    tokio::time::sleep(s(3600)).await;
+    let calls = |operation: &str| {
+        let records = sim.ledger().records();
+        records.iter().filter(|it| it.op == operation).count()
+    };
+    assert_eq!(calls("list virtualmachines"), 1);
+    assert!(calls("watch virtualmachines") > 10, "each ends after five minutes");
+    let instances = ids(&server.instances().await);
+    let nodes = [fake(&instances[0])];
+    server.call::<Empty>("NodeGroupDeleteNodes", DeleteNodes::new(GROUP, nodes)).await;
+    tokio::time::sleep(s(60)).await;
+    assert_eq!((server.states().await, objects(&sim)), (Vec::new(), 0));
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn refreshes_and_reads_cost_no_call_to_the_supervisor() {
     let sim = world().await;
     let server = Server::start(&sim, file(0), 1).await;

@@ -14,19 +14,38 @@ const WATCH_SECONDS: u64 = 270;
 /// minute.
 const IDLE: Duration = Duration::from_secs(75);
 const PAGE: u32 = 500;
+/// Pause between two watches, so that a server that ends each at once causes no busy loop.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// Keeps the view current. Every end of a watch leads to a new list, which also finds what a
-/// restored Supervisor has lost.
+/// Way in which a watch ended without an error.
+enum End {
+    /// The server closed the watch; the next one continues at this version.
+    Closed(String),
+    /// A list is needed: the version is too old, or the watch was silent, as after a restore of the
+    /// Supervisor from a backup.
+    Expired,
+}
+
+/// Keeps the view current, forever.
 pub(super) async fn follow(shared: &Shared) {
     let jitter = Jitter::new(shared.seed, "autoscaler/machines");
     let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), jitter);
+    let mut version = None;
     loop {
-        let ended = match list(shared).await {
+        let listed = match version.take() {
+            Some(version) => Ok(version),
+            None => list(shared).await,
+        };
+        let ended = match listed {
             Ok(version) => watch(shared, version, &mut backoff).await,
             Err(err) => Err(err),
         };
         let pause = match ended {
-            Ok(()) => Duration::from_secs(1),
+            Ok(End::Closed(last)) => {
+                version = Some(last);
+                AT_ONCE
+            }
+            Ok(End::Expired) => AT_ONCE,
             Err(err) => {
                 let pause = backoff.next_pause().max(err.retry_after().unwrap_or_default());
                 tracing::warn!(error = %Chain(&err), pause = ?pause, "listing or watching VirtualMachines failed; retrying");
@@ -67,12 +86,12 @@ async fn list(shared: &Shared) -> Result<String, ClusterError> {
     }
 }
 
-/// Applies the events of one watch. Returns at its end and when it was silent for [`IDLE`].
+/// Applies the events of one watch.
 async fn watch(
     shared: &Shared,
-    version: String,
+    mut version: String,
     backoff: &mut Backoff,
-) -> Result<(), ClusterError> {
+) -> Result<End, ClusterError> {
     let path = format!(
         "{}?{}&watch=true&allowWatchBookmarks=true&resourceVersion={version}\
          &timeoutSeconds={WATCH_SECONDS}",
@@ -81,21 +100,28 @@ async fn watch(
     );
     let body = match shared.cluster.open(&path).await {
         Ok(body) => body,
-        Err(err) if err.code() == Some(410) => return Ok(()),
+        Err(err) if err.code() == Some(410) => return Ok(End::Expired),
         Err(err) => return Err(err),
     };
     let mut events = WatchEvents::new(path.clone(), body);
     loop {
-        let WatchItem::Event(event) = events.next(IDLE).await? else { return Ok(()) };
+        let event = match events.next(IDLE).await? {
+            WatchItem::Event(event) => event,
+            WatchItem::End => return Ok(End::Closed(version)),
+            WatchItem::Nothing => return Ok(End::Expired),
+        };
         let object = &event["object"];
         match event["type"].as_str().unwrap_or_default() {
             "BOOKMARK" => {}
-            "ERROR" if object["code"] == 410 => return Ok(()),
+            "ERROR" if object["code"] == 410 => return Ok(End::Expired),
             kind @ ("ADDED" | "MODIFIED" | "DELETED") => apply(shared, kind, object),
             kind => {
                 let what = format!("an event of type {kind:?}: {}", object["message"]);
                 return Err(ClusterError::Malformed { path, what });
             }
+        }
+        if let Some(seen) = object["metadata"]["resourceVersion"].as_str() {
+            seen.clone_into(&mut version);
         }
         backoff.reset();
         shared.mark_current();

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use super::{
@@ -48,6 +48,7 @@ struct GroupInFile {
     #[serde(default)]
     reserved: ReservedInFile,
     max_pods: Option<u32>,
+    #[serde(default, deserialize_with = "text")]
     ephemeral_storage: Option<String>,
     #[serde(default)]
     platform: Platform,
@@ -60,8 +61,11 @@ struct GroupInFile {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 struct ReservedInFile {
+    #[serde(deserialize_with = "text")]
     cpu: Option<String>,
+    #[serde(deserialize_with = "text")]
     memory: Option<String>,
+    #[serde(deserialize_with = "text")]
     ephemeral_storage: Option<String>,
 }
 
@@ -70,10 +74,23 @@ struct ReservedInFile {
 struct OptionsInFile {
     scale_down_utilization_threshold: Option<f64>,
     scale_down_gpu_utilization_threshold: Option<f64>,
+    #[serde(deserialize_with = "text")]
     scale_down_unneeded_time: Option<String>,
+    #[serde(deserialize_with = "text")]
     scale_down_unready_time: Option<String>,
+    #[serde(deserialize_with = "text")]
     max_node_provision_time: Option<String>,
     ignore_daemon_sets_utilization: Option<bool>,
+}
+
+/// Reads a text, or a number as the text that stands in the file.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        Value::Number(number) => Ok(Some(number.to_string())),
+        _ => Err(D::Error::custom("expected a text or a number")),
+    }
 }
 
 /// Parses a file of groups, whose machines are in `namespace`. `file` is its name in errors.

@@ -66,6 +66,7 @@ fn a_mistake_in_the_file_is_refused_with_group_key_and_remedy() {
         ("max: 5", "maximum: 5", "group workers: maximum: unknown field `maximum`"),
         ("max: 5", "max: 5\n  maxPods: 0", "group workers: maxPods: \"0\" leaves no room"),
         ("cpu: 100m", "cpu: -1", "group workers: reserved: cpu: \"-1\" is not a quantity"),
+        ("cpu: 100m", "cpu: [1]", "group workers: reserved.cpu: expected a text or a number"),
         ("NoSchedule", "Never", "group workers: taints[0].effect: unknown variant `Never`"),
         ("scaleDownUnneededTime: 5m", "scaleDownUnneededTime: 5", "\"5\" is not a duration"),
         ("Threshold: 0.3", "Threshold: 30", "options: scaleDownUtilizationThreshold: 30 is not"),
@@ -78,6 +79,12 @@ fn a_mistake_in_the_file_is_refused_with_group_key_and_remedy() {
         let errors = errors(old, new);
         assert!(errors.len() == 1 && errors[0].contains(want), "{new}: {errors:#?}");
     }
+}
+
+#[test]
+fn a_quantity_may_be_a_number() {
+    let parsed = parse("f", &GOOD.replace("cpu: 100m", "cpu: 2"), "ns").unwrap();
+    assert_eq!(parsed.groups[0].node.reserved.cpu.to_string(), "2", "{:?}", parsed.refused);
 }
 
 #[test]
