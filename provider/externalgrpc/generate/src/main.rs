@@ -34,7 +34,9 @@ fn main() -> ExitCode {
             fs::write(&path, content).expect("the source folder is writable");
         } else if fs::read(&path).ok() != Some(content) {
             eprintln!("provider/externalgrpc/{name} is not what the definition generates");
-            eprintln!("remedy: cargo run --manifest-path provider/externalgrpc/generate/Cargo.toml");
+            eprintln!(
+                "remedy: cargo run --manifest-path provider/externalgrpc/generate/Cargo.toml"
+            );
             differs = true;
         }
     }
