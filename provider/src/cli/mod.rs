@@ -85,6 +85,9 @@ pub fn command() -> Command {
     let mut command = Command::new("provider")
         .about("A vSphere cloud provider for Kubernetes (vCenter and Supervisor mode)")
         .version(env!("CARGO_PKG_VERSION"))
+        .after_help(
+            "Commands:\n  autoscaler  Serves Cluster Autoscalers with machines of a Supervisor",
+        )
         .args_override_self(true);
     for flag in FLAGS {
         let mut arg = Arg::new(flag.name).long(flag.name).help(flag.help);

@@ -102,8 +102,7 @@ impl Service {
     where
         F: Future<Output = Result<(), Status>> + Send,
     {
-        let budget = deadline.map_or(LONGEST_CHANGE, |it| it * SHARE_OF_DEADLINE / 100);
-        let ends_at = Instant::now() + budget;
+        let ends_at = Instant::now() + budget(deadline);
         let turn = self.groups.turn(&group.id);
         let (sender, receiver) = oneshot::channel();
         let (span, service) = (tracing::info_span!("change", group = %group.id), self.clone());
@@ -143,11 +142,11 @@ impl Service {
                 self.machines.create(&group, deletion.replacements, Some(pause), budget).await;
             replacing = created.map_err(|err| status::of_creation(&err))?;
         }
-        let deleted = self.machines.delete(&deletion.victims, false).await;
+        let deleted = self.machines.delete(&deletion.victims, false, budget).await;
         deleted.map_err(|err| {
-            // The autoscaler repeats the request, which replaces the machines again.
-            self.machines.undo_later(replacing);
-            status::of(&err)
+            // The autoscaler repeats the request, which replaces the rest again.
+            self.machines.undo_replacements(replacing, &deletion.victims);
+            status::of_deletion(&err)
         })
     }
 
@@ -163,11 +162,11 @@ impl Service {
         pause
     }
 
-    async fn decrease(&self, id: &str, delta: i32) -> Result<(), Status> {
+    async fn decrease(&self, id: &str, delta: i32, budget: Duration) -> Result<(), Status> {
         let (group, instances) = self.loaded(id)?;
         let victims = plan::decrease(&group, &instances, delta).map_err(refuse)?;
-        let deleted = self.machines.delete(&victims, true).await;
-        deleted.map_err(|err| status::of(&err))
+        let deleted = self.machines.delete(&victims, true, budget).await;
+        deleted.map_err(|err| status::of_deletion(&err))
     }
 }
 
@@ -216,6 +215,11 @@ fn refuse(refusal: Refusal) -> Status {
         | Refusal::WouldDelete { .. }
         | Refusal::OtherGroup { .. } => Status::failed_precondition(text),
     }
+}
+
+/// Returns the time that a change may take with this deadline.
+fn budget(deadline: Option<Duration>) -> Duration {
+    deadline.unwrap_or(LONGEST_CHANGE).min(LONGEST_CHANGE) * SHARE_OF_DEADLINE / 100
 }
 
 /// Returns the time until the caller's deadline; `None` if it has none.
@@ -359,8 +363,8 @@ impl CloudProvider for Service {
         let deadline = deadline(&request);
         let request = request.into_inner();
         let group = self.group(&request.id)?;
-        self.change(&group, deadline, move |service, _| async move {
-            service.decrease(&request.id, request.delta).await
+        self.change(&group, deadline, move |service, left| async move {
+            service.decrease(&request.id, request.delta, left).await
         })
         .await?;
         Ok(Response::new(protocol::NodeGroupDecreaseTargetSizeResponse {}))
@@ -405,5 +409,34 @@ impl CloudProvider for Service {
         Ok(Response::new(protocol::NodeGroupAutoscalingOptionsResponse {
             node_group_autoscaling_options,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_have_the_units_of_grpc_and_no_length_overflows() {
+        for (text, want) in [
+            ("5S", Some(Duration::from_secs(5))),
+            ("2M", Some(Duration::from_secs(120))),
+            ("250m", Some(Duration::from_millis(250))),
+            ("0n", Some(Duration::ZERO)),
+            ("18446744073709551615H", Some(Duration::from_secs(u64::MAX))),
+            ("5", None),
+            ("S", None),
+            ("-1S", None),
+            ("5é", None),
+        ] {
+            let mut request = Request::new(());
+            if let Ok(value) = text.parse() {
+                request.metadata_mut().insert("grpc-timeout", value);
+            }
+            assert_eq!(deadline(&request), want, "{text}");
+        }
+        assert_eq!(budget(Some(Duration::from_secs(u64::MAX))), Duration::from_secs(48));
+        assert_eq!(budget(Some(Duration::from_secs(5))), Duration::from_secs(4));
+        assert_eq!(budget(None), Duration::from_secs(48));
     }
 }

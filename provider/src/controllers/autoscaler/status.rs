@@ -3,7 +3,10 @@
 use provider_vcenter::Chain;
 use tonic::{Code, Status};
 
-use super::{instance::one_line, supervisor::CreateError};
+use super::{
+    instance::one_line,
+    supervisor::{CreateError, DeleteError},
+};
 use crate::cluster::ClusterError;
 
 /// Returns the status of a failed request.
@@ -28,5 +31,14 @@ pub(super) fn of_creation(err: &CreateError) -> Status {
     match err {
         CreateError::Request(err) => of(err),
         CreateError::Late { .. } => Status::resource_exhausted(err.to_string()),
+    }
+}
+
+/// Returns the status of a failed deletion.
+pub(super) fn of_deletion(err: &DeleteError) -> Status {
+    match err {
+        DeleteError::Request(err) => of(err),
+        DeleteError::Exists => Status::failed_precondition(err.to_string()),
+        DeleteError::Late { .. } => Status::unavailable(err.to_string()),
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn delete(
         let group_id = group.id.to_string();
         return Err(Refusal::BelowMin { group: group_id, target, fewer, min: group.min });
     }
-    let left = target - fewer - failed.len();
+    let left = target.saturating_sub(fewer + failed.len());
     let replacements = min.saturating_sub(left).min(failed.len());
     let victims = usual.into_iter().chain(failed).collect();
     Ok(Deletion { victims, replacements })

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     super::group::Group,
-    SupervisorMachines,
+    BURST, QPS, SupervisorMachines,
     machine::{HELD_UNTIL, Machine, NewMachine, PAUSED, manifest},
     pause,
 };
@@ -45,8 +45,21 @@ pub(crate) struct Created(Vec<NewMachine>);
 pub(crate) enum CreateError {
     #[error(transparent)]
     Request(#[from] ClusterError),
-    #[error("{n} machines cannot be created within {budget:?}; nothing was changed")]
+    #[error("{n} machines cannot be created within {budget:?}; the size stays")]
     Late { n: usize, budget: Duration },
+}
+
+/// Reason why machines were not deleted, or not all of them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DeleteError {
+    #[error(transparent)]
+    Request(#[from] ClusterError),
+    #[error("a machine exists by now; nothing was changed")]
+    Exists,
+    #[error(
+        "the machines could not be deleted within {budget:?}; a repeated request deletes the rest"
+    )]
+    Late { budget: Duration },
 }
 
 impl SupervisorMachines {
@@ -64,6 +77,10 @@ impl SupervisorMachines {
         held_for: Option<Duration>,
         budget: Duration,
     ) -> Result<Created, CreateError> {
+        #[expect(clippy::cast_precision_loss, reason = "a group has at most 20,000 instances")]
+        if n as f64 > f64::from(BURST) + QPS * budget.as_secs_f64() {
+            return Err(CreateError::Late { n, budget });
+        }
         let held_until = held_for.and_then(|it| self.now().checked_add(it).ok());
         let tried = Mutex::default();
         let creations = (0..n).map(|_| self.create_one(group, held_until, &tried));
@@ -81,8 +98,19 @@ impl SupervisorMachines {
         Err(err)
     }
 
+    /// Undoes the replacements of those instances that still count, because their deletion failed.
+    pub(crate) fn undo_replacements(&self, mut created: Created, victims: &[ProviderId]) {
+        let n = {
+            let view = self.view();
+            let counts = |it: &&Machine| !it.is_deleting;
+            victims.iter().filter(|id| view.by_id(**id).filter(counts).is_some()).count()
+        };
+        created.0.truncate(n);
+        self.undo_later(created);
+    }
+
     /// Makes machines no longer count, and has a task delete them.
-    pub(crate) fn undo_later(&self, created: Created) {
+    fn undo_later(&self, created: Created) {
         let now = Instant::now();
         let undone = created.0.into_iter().map(|it| (ProviderId(it.bios_uuid), (it.name, now)));
         self.view().undone.extend(undone);
@@ -118,12 +146,6 @@ impl SupervisorMachines {
             let answer = if is_lost { self.0.cluster.post(&path, &object).await } else { first };
             let created = match answer {
                 Ok(created) => created,
-                // Another machine has the name: this request has created nothing.
-                Err(err) if err.is_conflict() && !is_lost => {
-                    forget(&new);
-                    last = Some(err);
-                    continue;
-                }
                 Err(err) if err.is_conflict() => {
                     let path = format!("{path}/{}", encode(&new.name));
                     let existing = self.0.cluster.get(&path).await?;
@@ -138,7 +160,8 @@ impl SupervisorMachines {
                 }
                 Err(err) => return Err(err),
             };
-            let Some(machine) = Machine::read(&created) else {
+            let is_wanted = |it: &Machine| it.is_own && it.id == ProviderId(bios_uuid);
+            let Some(machine) = Machine::read(&created).filter(is_wanted) else {
                 let what = "an object that is not the created VirtualMachine".to_owned();
                 return Err(ClusterError::Malformed { path, what });
             };
@@ -162,8 +185,9 @@ impl SupervisorMachines {
         (format!("{group}-{suffix}"), bios_uuid)
     }
 
-    /// Deletes machines by their provider IDs. `only_pending` leaves a machine that changed since
-    /// the view last saw it, and fails.
+    /// Deletes machines by their provider IDs. `only_pending` leaves a machine that exists in
+    /// vCenter, or that changed since the view last saw it, and fails. After `budget` no request
+    /// is sent any more: the autoscaler has given up by then, and uses the nodes again.
     ///
     /// # Errors
     ///
@@ -172,26 +196,36 @@ impl SupervisorMachines {
         &self,
         ids: &[ProviderId],
         only_pending: bool,
-    ) -> Result<(), ClusterError> {
+        budget: Duration,
+    ) -> Result<(), DeleteError> {
         let victims: Vec<Machine> = {
             let view = self.view();
             ids.iter().filter_map(|id| view.by_id(*id).cloned()).collect()
         };
+        if only_pending && victims.iter().any(|it| it.is_materialized) {
+            return Err(DeleteError::Exists);
+        }
         let deletions =
             victims.into_iter().map(|it| async move { self.delete_one(&it, only_pending).await });
-        futures::stream::iter(deletions).buffer_unordered(AT_A_TIME).try_collect::<()>().await
+        let all = futures::stream::iter(deletions).buffer_unordered(AT_A_TIME);
+        match tokio::time::timeout(budget, all.try_collect::<()>()).await {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(DeleteError::Late { budget }),
+        }
     }
 
     async fn delete_one(&self, machine: &Machine, only_pending: bool) -> Result<(), ClusterError> {
         let path = format!("{}/{}", self.0.machines_path(), encode(&machine.name));
         let version = only_pending.then_some(machine.resource_version.as_str());
-        match self.0.cluster.delete_at(&path, Some(&machine.uid), version).await {
+        // Without repetition of a throttled request, which could take effect minutes later.
+        let cluster = self.0.cluster.clone().without_retries();
+        match cluster.delete_at(&path, Some(&machine.uid), version).await {
             Ok(answer) => match Machine::read(&answer) {
                 // The object waits for VM Operator to destroy the machine.
                 Some(deleting) if deleting.is_deleting => self.view().apply(deleting),
-                _ => self.view().remove(&machine.uid),
+                _ => self.view().remove(&machine.uid, None),
             },
-            Err(err) if err.says_gone(&machine.name) => self.view().remove(&machine.uid),
+            Err(err) if err.says_gone(&machine.name) => self.view().remove(&machine.uid, None),
             Err(err) => return Err(err),
         }
         tracing::info!(machine = %machine.name, provider_id = %machine.id, "deleted a VirtualMachine");
@@ -231,6 +265,8 @@ impl SupervisorMachines {
             Err(err) => Err(err),
         };
         match result {
+            // A second request may still arrive.
+            Ok(()) if since.elapsed() < LATE => {}
             Ok(()) => {
                 self.view().undone.remove(&id);
             }

@@ -75,8 +75,8 @@ async fn list(shared: &Shared) -> Result<String, ClusterError> {
         let next = encode(page["metadata"]["continue"].as_str().unwrap_or_default());
         if next.is_empty() {
             let mut view = shared.view.lock().expect("no holder panics");
-            view.replace(machines, &known_before);
             let version = page["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            view.replace(machines, &known_before, version);
             return Ok(version.to_owned());
         }
         if next == token {
@@ -131,7 +131,10 @@ async fn watch(
 fn apply(shared: &Shared, kind: &str, object: &Value) {
     let mut view = shared.view.lock().expect("no holder panics");
     match (kind, Machine::read(object)) {
-        ("DELETED", _) => view.remove(object["metadata"]["uid"].as_str().unwrap_or_default()),
+        ("DELETED", _) => view.remove(
+            object["metadata"]["uid"].as_str().unwrap_or_default(),
+            object["metadata"]["resourceVersion"].as_str(),
+        ),
         (_, Some(machine)) => view.apply(machine),
         (_, None) => {}
     }

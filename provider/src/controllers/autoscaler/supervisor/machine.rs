@@ -14,8 +14,8 @@ use crate::model::{ProviderId, parse_uuid};
 
 /// Label of the machines of a group; its value is the name of the group.
 pub(crate) const GROUP_LABEL: &str = "vsphere.cloud-provider/node-group";
-/// Annotation of a machine that this server created; its value is the machine's BIOS UUID. A copy of
-/// the object has another BIOS UUID, and so is no machine of the group.
+/// Annotation of a machine that this server created; its value has name and BIOS UUID of the machine.
+/// A copy of the object has another name or UUID, and so is no machine of the group.
 pub(crate) const CREATED: &str = "vsphere.cloud-provider/created";
 /// Annotation of a machine that replaces one that could not be made: the time from which VM
 /// Operator may make it. Until then the object is paused.
@@ -93,7 +93,7 @@ impl Machine {
             uid: text("/metadata/uid")?,
             resource_version: text("/metadata/resourceVersion")?,
             group: metadata["labels"][GROUP_LABEL].as_str()?.to_owned(),
-            is_own: annotation(CREATED).and_then(parse_uuid) == Some(id.0),
+            is_own: annotation(CREATED) == Some(&*mark(&text("/metadata/name")?, id.0)),
             id,
             created: text("/metadata/creationTimestamp").and_then(|it| it.parse().ok()),
             is_deleting: metadata["deletionTimestamp"].is_string(),
@@ -171,6 +171,11 @@ pub(crate) struct NewMachine {
     pub(crate) held_until: Option<Timestamp>,
 }
 
+/// Returns the value of [`CREATED`].
+fn mark(name: &str, bios_uuid: Uuid) -> String {
+    format!("{name}/{}", bios_uuid.hyphenated())
+}
+
 /// Returns the object of a new machine of the group.
 pub(crate) fn manifest(group: &Group, namespace: &str, version: &str, new: &NewMachine) -> Value {
     let shape = &group.machine;
@@ -182,7 +187,7 @@ pub(crate) fn manifest(group: &Group, namespace: &str, version: &str, new: &NewM
             "name": new.name,
             "namespace": namespace,
             "labels": { GROUP_LABEL: group.name },
-            "annotations": { CREATED: bios_uuid },
+            "annotations": { CREATED: mark(&new.name, new.bios_uuid) },
         },
         "spec": {
             "biosUUID": bios_uuid,

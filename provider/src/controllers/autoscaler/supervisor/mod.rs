@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::changes::{CreateError, Created};
+pub(crate) use self::changes::{CreateError, Created, DeleteError};
 use self::{machine::GROUP_LABEL, view::View};
 use super::{
     group::{Capacity, Group},

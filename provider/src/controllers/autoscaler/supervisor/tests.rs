@@ -65,7 +65,7 @@ fn a_manifest_has_the_shape_of_the_group_and_a_bios_uuid() {
                     "topology.kubernetes.io/zone": "z",
                 },
                 "annotations": {
-                    "vsphere.cloud-provider/created": UUID,
+                    "vsphere.cloud-provider/created": format!("g-abcde/{UUID}"),
                     "vmoperator.vmware.com/paused": "",
                     "vsphere.cloud-provider/held-until": "1970-01-01T00:01:00Z",
                 },
@@ -171,17 +171,22 @@ async fn membership_goes_by_provider_id_and_by_name_only_without_one() {
     ] {
         assert_eq!(member(&view, group, node_id, name), want, "{node_id} {name}");
     }
-    view.remove("u1");
+    view.remove("u1", None);
     assert_eq!(member(&view, "g", &id, "g-abcde"), "Deleted");
     view.apply(Machine::read(&object(json!({}))).unwrap());
     assert_eq!(view.uids(), [""; 0], "a late event does not bring a deleted machine back");
     tokio::time::advance(Duration::from_secs(3601)).await;
-    view.remove("another");
+    view.remove("another", None);
     assert_eq!(member(&view, "g", &id, "g-abcde"), "Unknown", "forgotten");
 }
 
 #[test]
 fn a_copy_of_a_machine_counts_only_for_a_group_that_adopts() {
+    let mut renamed = object(json!({}));
+    renamed["metadata"]["name"] = "g-copy".into();
+    let mut view = View::default();
+    view.apply(Machine::read(&renamed).unwrap());
+    assert_eq!(view.instances("g", time(1)).len(), 0, "with the same UUID");
     let mut copy = object(json!({}));
     copy["spec"]["biosUUID"] = "42290000-0000-4000-8000-00000000000f".into();
     let mut view = View::default();
@@ -189,6 +194,22 @@ fn a_copy_of_a_machine_counts_only_for_a_group_that_adopts() {
     assert_eq!(view.instances("g", time(1)).len(), 0);
     view.adopting.insert("g".to_owned());
     assert_eq!(view.instances("g", time(1)).len(), 1);
+}
+
+#[test]
+fn a_provider_id_that_two_adopted_machines_have_names_none_of_them() {
+    let mut view = View::default();
+    view.adopting.insert("g".to_owned());
+    for (name, uid) in [("a", "u1"), ("b", "u2")] {
+        let mut object = object(json!({}));
+        object["metadata"]["name"] = name.into();
+        object["metadata"]["uid"] = uid.into();
+        view.apply(Machine::read(&object).unwrap());
+    }
+    let id = Machine::read(&object(json!({}))).unwrap().id;
+    assert_eq!(view.by_id(id), None);
+    assert_eq!(view.find(&id.to_string(), "a"), None);
+    assert_eq!(view.find("", "b").map(|it| it.name.as_str()), Some("b"));
 }
 
 #[test]
@@ -217,6 +238,26 @@ fn a_list_removes_what_it_lacks_except_machines_made_meanwhile() {
     let mut made = object(json!({}));
     made["metadata"]["uid"] = "u2".into();
     view.apply(Machine::read(&made).unwrap());
-    view.replace(Vec::new(), &before);
+    view.replace(Vec::new(), &before, "9");
     assert_eq!(view.uids(), ["u2"]);
+}
+
+#[test]
+fn a_machine_whose_label_returns_counts_again_and_a_restored_list_is_taken_as_it_is() {
+    let at = |version: &str| {
+        let mut object = object(json!({}));
+        object["metadata"]["resourceVersion"] = version.into();
+        Machine::read(&object).unwrap()
+    };
+    let mut view = View::default();
+    view.apply(at("7"));
+    view.remove("u1", Some("8"));
+    view.apply(at("7"));
+    assert_eq!(view.uids(), [""; 0], "an older state");
+    view.apply(at("9"));
+    assert_eq!(view.uids(), ["u1"], "the label is back");
+    view.replace(Vec::new(), &["u1".to_owned()], "12");
+    assert_eq!(view.uids(), [""; 0]);
+    view.replace(vec![at("4")], &[], "5");
+    assert_eq!(view.uids(), ["u1"], "the Supervisor was restored from a backup");
 }

@@ -25,8 +25,10 @@ const REMEMBERED: Duration = Duration::from_secs(3600);
 #[derive(Debug, Default)]
 pub(super) struct View {
     machines: BTreeMap<String, Machine>,
-    /// Provider IDs and names of deleted machines, with the time of the deletion.
-    deleted: BTreeMap<String, (ProviderId, Instant)>,
+    /// Deleted machines by UID.
+    deleted: BTreeMap<String, Deleted>,
+    /// Resource version of the last list.
+    listed_at: String,
     /// Names of the groups that adopt machines that others created.
     pub(super) adopting: BTreeSet<String>,
     /// Machines of an increase that failed, with their names and the time of the failure. They do not
@@ -36,14 +38,30 @@ pub(super) struct View {
     pub(super) current_at: Option<Instant>,
 }
 
+/// A machine that left the view.
+#[derive(Debug)]
+struct Deleted {
+    id: ProviderId,
+    at: Instant,
+    /// Resource version at which the object was gone or had lost its label; `None` if this server
+    /// deleted it. A later state brings an object back whose label was removed and added again.
+    version: Option<String>,
+}
+
 impl View {
     /// Puts a machine into the view, unless the view has a newer state of it or its end.
     pub(super) fn apply(&mut self, machine: Machine) {
         let known = self.machines.get(&machine.uid);
         if known.is_some_and(|known| is_earlier(&machine.resource_version, &known.resource_version))
-            || self.deleted.contains_key(&machine.uid)
         {
             return;
+        }
+        if let Some(deleted) = self.deleted.get(&machine.uid) {
+            let version = deleted.version.as_deref();
+            if !version.is_some_and(|version| is_earlier(version, &machine.resource_version)) {
+                return;
+            }
+            self.deleted.remove(&machine.uid);
         }
         let machine = match known {
             Some(known) => machine.after(known),
@@ -52,23 +70,32 @@ impl View {
         self.machines.insert(machine.uid.clone(), machine);
     }
 
-    /// Removes a machine whose object is gone.
-    pub(super) fn remove(&mut self, uid: &str) {
+    /// Removes a machine whose object is gone, or has lost its label, at this version; `None` if this
+    /// server deleted it.
+    pub(super) fn remove(&mut self, uid: &str, version: Option<&str>) {
         if let Some(machine) = self.machines.remove(uid) {
-            self.deleted.insert(uid.to_owned(), (machine.id, Instant::now()));
+            let version = version.map(str::to_owned);
+            let deleted = Deleted { id: machine.id, at: Instant::now(), version };
+            self.deleted.insert(uid.to_owned(), deleted);
         }
-        self.deleted.retain(|_, (_, at)| at.elapsed() < REMEMBERED);
+        self.deleted.retain(|_, it| it.at.elapsed() < REMEMBERED);
     }
 
     /// Replaces the content by a list: removes the machines that it lacks, except those that were
     /// created after the list began.
-    pub(super) fn replace(&mut self, listed: Vec<Machine>, known_before: &[String]) {
+    pub(super) fn replace(&mut self, listed: Vec<Machine>, known_before: &[String], version: &str) {
+        if is_earlier(version, &self.listed_at) {
+            tracing::warn!(from = %self.listed_at, to = %version, "the list of VirtualMachines is older than the last one, as after a restore of the Supervisor; taking it as it is");
+            self.machines.clear();
+            self.deleted.clear();
+        }
+        version.clone_into(&mut self.listed_at);
         let gone: Vec<String> = known_before
             .iter()
             .filter(|uid| listed.iter().all(|it| it.uid != **uid))
             .cloned()
             .collect();
-        gone.iter().for_each(|uid| self.remove(uid));
+        gone.iter().for_each(|uid| self.remove(uid, Some(version)));
         listed.into_iter().for_each(|machine| self.apply(machine));
         self.current_at = Some(Instant::now());
     }
@@ -88,13 +115,13 @@ impl View {
     /// deleted one had the provider ID.
     pub(super) fn knows(&self, id: ProviderId, name: &str) -> bool {
         self.machines.values().any(|it| it.id == id || it.name == name)
-            || self.deleted.values().any(|(deleted, _)| *deleted == id)
+            || self.deleted.values().any(|it| it.id == id)
             || self.undone.contains_key(&id)
     }
 
     /// The machine with this provider ID, if it has not been undone.
     pub(super) fn by_id(&self, id: ProviderId) -> Option<&Machine> {
-        self.machines().find(|it| it.id == id)
+        only(self.machines().filter(|it| it.id == id))
     }
 
     /// Returns the instances of a group, oldest first.
@@ -112,7 +139,7 @@ impl View {
                 Membership::Here(Box::new(machine.instance(now)))
             }
             Some(machine) => Membership::Elsewhere(machine.group.clone()),
-            None if self.deleted.values().any(|(id, _)| id.to_string() == node.id) => {
+            None if self.deleted.values().any(|it| it.id.to_string() == node.id) => {
                 Membership::Deleted
             }
             None => Membership::Unknown,
@@ -122,14 +149,21 @@ impl View {
     /// The machine of a node. The provider ID decides, byte for byte, because the autoscaler
     /// compares it so; the name decides only for a node without provider ID.
     pub(super) fn find(&self, id: &str, name: &str) -> Option<&Machine> {
-        self.machines().find(|it| {
+        only(self.machines().filter(|it| {
             if id.is_empty() {
                 it.name == name && !name.is_empty()
             } else {
                 it.id.to_string() == id
             }
-        })
+        }))
     }
+}
+
+/// Returns the only item; `None` if there is none, or more than one. A request that could mean two
+/// machines must mean none of them.
+fn only<'a>(mut machines: impl Iterator<Item = &'a Machine>) -> Option<&'a Machine> {
+    let first = machines.next();
+    first.filter(|_| machines.next().is_none())
 }
 
 /// True if both versions are numbers and the first is lower.
