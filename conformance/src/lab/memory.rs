@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::scenario::Scenario;
+use sim::faults::{Action, Spoil};
+
+use crate::scenario::{Act, Scenario};
 
 /// MiB for all worlds that are played at the same time.
 const CAPACITY: u64 = 960;
@@ -67,8 +69,12 @@ impl Drop for Reservation {
 }
 
 /// Estimates the memory of a scenario in MiB. The log of its world keeps every renewal of a
-/// kubelet's lease: 1,000 machines need about 900 MiB for 25 minutes, and 370 MiB for five.
+/// kubelet's lease: 1,000 machines need about 900 MiB for 25 minutes, and 370 MiB for five. A rule
+/// that pads answers makes both sides hold hundreds of MiB.
 pub(crate) fn estimate(scenario: &Scenario) -> u64 {
+    if scenario.timeline.iter().any(|step| pads_answers(&step.act)) {
+        return CAPACITY;
+    }
     let topology = &scenario.topology;
     let machines = u64::from(topology.machines) * u64::from(topology.vcenters);
     if machines < 300 {
@@ -78,7 +84,13 @@ pub(crate) fn estimate(scenario: &Scenario) -> u64 {
     machines * (250 + scenario.horizon.as_secs() * 9 / 20) / 1000
 }
 
-/// Estimates the memory of a fleet without a log in MiB: 5,000 nodes need about 850 MiB.
+fn pads_answers(act: &Act) -> bool {
+    let Act::Fault(rule) = act else { return false };
+    rule.actions.iter().any(|action| matches!(action, Action::Spoil(Spoil::Padded(_))))
+}
+
+/// Estimates the memory of a fleet without a log in MiB: 5,000 nodes need about 850 MiB, and so are
+/// played alone.
 pub(crate) fn estimate_without_log(nodes: u32) -> u64 {
-    u64::from(nodes) / 6
+    u64::from(nodes) / 5
 }
