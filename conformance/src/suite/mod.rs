@@ -167,7 +167,7 @@ impl Conclusion {
         let play = |case| CaseResult::play(case, stage, &clock, |_| Ok(()));
         let mut played = check.cases.iter().map(play);
         Self::of_played(check, stage.mode.backend(), false, &mut played)
-            .expect("the closure for `show` returns no error")
+            .expect("playing a case without a ledger file returns no error")
     }
 
     /// Combines the results of the cases of a check, which `played` yields in their order. With

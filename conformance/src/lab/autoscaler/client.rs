@@ -1,5 +1,6 @@
 //! Sends single calls over one HTTP/2 connection.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
@@ -9,12 +10,17 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::task::AbortOnDropHandle;
 
 const SERVICE: &str = "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider";
 
 /// A connection to a server for autoscalers.
 #[derive(Clone, Debug)]
-pub struct Channel(SendRequest<Full<Bytes>>);
+pub struct Channel {
+    sender: SendRequest<Full<Bytes>>,
+    /// The task that drives the connection; it ends with the last clone of the channel.
+    _driver: Arc<AbortOnDropHandle<()>>,
+}
 
 /// Failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +44,8 @@ impl CallError {
 }
 
 impl Channel {
-    /// Opens the connection over a stream. A task of the current runtime drives it.
+    /// Opens the connection over a stream. A task of the current runtime drives it until the last
+    /// clone of the channel is dropped.
     ///
     /// # Errors
     ///
@@ -52,8 +59,8 @@ impl Channel {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(CallError::own)?;
-        tokio::spawn(connection);
-        Ok(Self(sender))
+        let driver = tokio::spawn(async move { drop(connection.await) });
+        Ok(Self { sender, _driver: Arc::new(AbortOnDropHandle::new(driver)) })
     }
 
     /// Calls a method with this deadline.
@@ -87,7 +94,7 @@ impl Channel {
             .header("grpc-timeout", format!("{}u", deadline.as_micros()))
             .body(Full::new(framed(request)))
             .map_err(CallError::own)?;
-        let response = self.0.clone().send_request(request).await.map_err(CallError::own)?;
+        let response = self.sender.clone().send_request(request).await.map_err(CallError::own)?;
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(CallError::own)?;
         // An answer without message has its status among the headers.

@@ -118,6 +118,7 @@ impl AutoscalerServer {
         let service =
             Service::new(groups, machines.clone(), &deps.gpu_label, deps.clock, tasks.clone());
         let services = Services::new(service);
+        services.set_serving(false).await;
         let health = services.clone();
         tasks.spawn_droppable(tracing::info_span!("health"), async move {
             loop {

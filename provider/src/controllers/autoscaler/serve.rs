@@ -1,4 +1,4 @@
-//! Serves the service, gRPC health and gRPC reflection over HTTP/2 connections.
+//! Serves the service and gRPC health over HTTP/2 connections.
 
 use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
 
@@ -50,8 +50,8 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Makes the services. The health of the whole server and of its service is `NOT_SERVING` until
-    /// [`Services::set_serving`].
+    /// Makes the services. [`Services::set_serving`] sets their health, which the caller does before
+    /// it serves.
     pub(super) fn new(service: Service) -> Self {
         let reporter = HealthReporter::new();
         let health = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
