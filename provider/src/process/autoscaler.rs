@@ -39,7 +39,11 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), AutoscalerFailure> 
     let link = link(&arguments).await?;
     let stop = CancellationToken::new();
     let path = arguments.groups.clone();
-    let groups = Arc::new(move || Ok((format!("--groups {}", path.display()), read_text(&path)?)));
+    let groups = Arc::new(move || {
+        let place = format!("--groups {}", path.display());
+        let text = read_text(&path).map_err(|err| err.in_source(place.as_str()))?;
+        Ok((place, text))
+    });
     let address = arguments.listen;
     let deps = AutoscalerDeps {
         supervisor: link,
