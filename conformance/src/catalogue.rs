@@ -334,6 +334,16 @@ mod tests {
     }
 
     #[test]
+    fn the_catalogue_has_exactly_the_checks_of_servers_for_the_autoscaler() {
+        let scenario = Some("autoscaler");
+        let planned = entries().iter().filter(|it| it.scenario.as_deref() == scenario);
+        let planned: Vec<&str> = planned.map(|it| it.id.as_str()).collect();
+        let all = crate::checks::autoscaler::all();
+        let run: Vec<&str> = all.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(run, planned);
+    }
+
+    #[test]
     fn an_entry_that_bounds_calls_has_numbers_and_no_budget_text() {
         let entry = entry("EFF-009").unwrap();
         let bound = entry.bound().unwrap();

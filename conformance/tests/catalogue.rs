@@ -1,5 +1,5 @@
-//! Runs the catalogue under plain `cargo test`, with one test per check and backend: `cargo test
-//! --test catalogue -- NODE-DEL`.
+//! Runs the catalogue under plain `cargo test`, with one test per check and mode: `cargo test --test
+//! catalogue -- NODE-DEL`.
 
 use conformance::lab::Stage;
 use conformance::scenario::Backend;
@@ -12,15 +12,23 @@ fn main() {
         conformance::checks::all(backend).into_iter().map(move |check| {
             Trial::test(check.id.as_str(), move || {
                 let stage = Stage { mode: backend.into(), ..Stage::default() };
-                let conclusion = Conclusion::run(&check, &stage, Default::default);
-                match conclusion.evidence(&stage) {
-                    None => Ok(()),
-                    Some(evidence) => Err(Failed::from(evidence)),
-                }
+                judged(&Conclusion::run(&check, &stage, Default::default))
             })
             .with_kind(backend.as_str())
         })
     });
-    let trials = trials.collect();
+    let servers = conformance::checks::autoscaler::all().into_iter().map(|check| {
+        let id = check.id.as_str();
+        Trial::test(id, move || judged(&Conclusion::of_our_server(&check, 0, Default::default)))
+            .with_kind("autoscaler")
+    });
+    let trials = trials.chain(servers).collect();
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn judged(conclusion: &Conclusion) -> Result<(), Failed> {
+    match conclusion.evidence(&Stage::default()) {
+        None => Ok(()),
+        Some(evidence) => Err(Failed::from(evidence)),
+    }
 }

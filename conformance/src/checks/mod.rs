@@ -3,6 +3,7 @@
 //!
 //! `catalogue.yaml` contains the text of each promise. This module contains the tests.
 
+pub mod autoscaler;
 pub(crate) mod build;
 mod canary;
 mod efficiency;

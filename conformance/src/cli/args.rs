@@ -119,9 +119,10 @@ pub(super) struct RunArguments {
     /// Surface of the checks to run: node, zone, session, …; repeatable [default: all].
     #[arg(long)]
     pub(super) surface: Vec<String>,
-    /// Mode of the provider: vcenter, supervisor or all.
-    #[arg(long, default_value = "all", value_parser = modes, conflicts_with = "provider")]
-    pub(super) mode: Modes,
+    /// Mode of the provider: vcenter, supervisor, autoscaler (its server for the Cluster
+    /// Autoscaler) or all.
+    #[arg(long, default_value = "all", value_parser = parts, conflicts_with = "provider")]
+    pub(super) mode: Parts,
     /// Seed of all random draws and identifiers.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
@@ -176,6 +177,24 @@ pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
 /// Modes that `--mode` selects, in the order in which the command plays them.
 #[derive(Clone, Copy)]
 pub(super) struct Modes(pub(super) &'static [Backend]);
+
+/// Parts of the catalogue that `run --mode` selects.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    /// Modes of the cloud controller manager.
+    pub(super) modes: Modes,
+    /// True for the server for the Cluster Autoscaler.
+    pub(super) autoscaler: bool,
+}
+
+fn parts(text: &str) -> Result<Parts, String> {
+    let none = Modes(&[]);
+    match (text, modes(text)) {
+        ("autoscaler", _) => Ok(Parts { modes: none, autoscaler: true }),
+        (_, Ok(modes)) => Ok(Parts { modes, autoscaler: text == "all" }),
+        (_, Err(_)) => Err("expected vcenter, supervisor, autoscaler or all".to_owned()),
+    }
+}
 
 pub(super) fn modes(text: &str) -> Result<Modes, String> {
     let all = &Backend::ALL;

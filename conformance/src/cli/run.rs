@@ -18,8 +18,9 @@ use crate::judge::verdict::Verdict;
 use crate::lab::{Mode, Stage, peak_resident};
 use crate::scenario::{Backend, InputError};
 use crate::suite::ahead::in_order;
+use crate::suite::autoscaler::AutoscalerCase;
 use crate::suite::report::{self, About, Ledgers, Tally};
-use crate::suite::{CaseResult, Conclusion, Filter};
+use crate::suite::{CaseResult, Conclusion, Filter, Part};
 
 /// Largest number of cases that run at a time. Each needs memory for its world and ledger.
 const MOST_AT_A_TIME: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
@@ -29,11 +30,13 @@ pub(super) fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Res
     let out = &mut PipeOutput::new(out);
     let filter = Filter { ids: arguments.ids.clone(), surfaces: arguments.surface.clone() };
     filter.validate()?;
-    arguments.mutant.map_or(Ok(()), |mutant| check_mutant(mutant, arguments.mode))?;
+    arguments.mutant.map_or(Ok(()), |mutant| check_mutant(mutant, arguments.mode.modes))?;
     for (alias, target) in filter.aliases() {
         writeln!(out, "{alias} is an alias of {target}, which runs instead")?;
     }
-    if arguments.mode.0.iter().all(|backend| filter.checks(*backend).is_empty()) {
+    let has_checks = |backend: &Backend| !filter.checks(*backend).is_empty();
+    let has_autoscaler = arguments.mode.autoscaler && !filter.autoscaler_checks().is_empty();
+    if !has_autoscaler && !arguments.mode.modes.0.iter().any(has_checks) {
         let none = InputError::new("no check with cases matches");
         return Err(none.remedy("`conformance list --all` also lists planned checks").into());
     }
@@ -50,11 +53,15 @@ fn run_ours(
     filter: &Filter,
     arguments: &RunArguments,
 ) -> anyhow::Result<ExitCode> {
-    let modes = arguments.mode.0;
+    let modes = arguments.mode.modes.0;
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let clock = elapsed();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
-    let conclusions = judge_ours(out, filter, arguments, (&stage, ledgers.as_ref()), clock)?;
+    let mut conclusions = judge_ours(out, filter, arguments, (&stage, ledgers.as_ref()), clock)?;
+    let has_failed = arguments.fail_fast && conclusions.last().is_some_and(|it| !is_good(it));
+    if arguments.mode.autoscaler && !has_failed {
+        conclusions.extend(judge_autoscaler(out, filter, arguments, clock)?);
+    }
     for conclusion in &conclusions {
         if let Some(evidence) = conclusion.evidence(&stage) {
             writeln!(out, "\n{evidence}")?;
@@ -103,6 +110,7 @@ fn judge_ours(
 ) -> anyhow::Result<Vec<Conclusion>> {
     let selected: Vec<(Stage, Vec<Check>)> = arguments
         .mode
+        .modes
         .0
         .iter()
         .map(|&backend| {
@@ -136,10 +144,9 @@ fn judge_ours(
                 let conclusion = Conclusion::of_played(check, backend, fail_fast, played)?;
                 write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
                 out.flush()?;
-                let is_good = conclusion.verdict.is_held()
-                    || matches!(conclusion.verdict, Verdict::Skipped(_));
+                let ends = fail_fast && !is_good(&conclusion);
                 conclusions.push(conclusion);
-                if fail_fast && !is_good {
+                if ends {
                     return Ok(conclusions);
                 }
             }
@@ -150,8 +157,49 @@ fn judge_ours(
         // A thread that plays ahead would write ledgers of cases that are left out.
         return report(&mut cases.iter().map(play));
     }
-    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    in_order(threads.min(MOST_AT_A_TIME), &cases, play, report)
+    in_order(threads(), &cases, play, report)
+}
+
+/// True for a check that `--fail-fast` does not end with.
+fn is_good(conclusion: &Conclusion) -> bool {
+    conclusion.verdict.is_held() || matches!(conclusion.verdict, Verdict::Skipped(_))
+}
+
+/// Judges our server for the Cluster Autoscaler, as [`judge_ours`] does the modes.
+fn judge_autoscaler(
+    out: &mut impl Write,
+    filter: &Filter,
+    arguments: &RunArguments,
+    clock: impl Fn() -> Duration + Sync,
+) -> anyhow::Result<Vec<Conclusion>> {
+    let checks = filter.autoscaler_checks();
+    if checks.is_empty() {
+        return Ok(Vec::new());
+    }
+    writeln!(out, "{}", Part::Autoscaler.title())?;
+    let cases = AutoscalerCase::of(&checks);
+    let report = |played: &mut dyn Iterator<Item = CaseResult>| {
+        let mut conclusions = Vec::new();
+        for check in &checks {
+            let outcomes: Vec<CaseResult> = played.take(check.generations.len()).collect();
+            let conclusion = Conclusion::of_server(check, outcomes);
+            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
+            out.flush()?;
+            let ends = arguments.fail_fast && !is_good(&conclusion);
+            conclusions.push(conclusion);
+            if ends {
+                break;
+            }
+        }
+        Ok(conclusions)
+    };
+    in_order(threads(), &cases, |case| case.play(arguments.seed, &clock), report)
+}
+
+/// Returns the number of cases to play at a time.
+fn threads() -> NonZeroUsize {
+    let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    processors.min(MOST_AT_A_TIME)
 }
 
 /// A case of the main job.

@@ -4,12 +4,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use crate::scenario::Backend;
-use crate::suite::Filter;
+use crate::suite::{Filter, Part};
 use crate::{catalogue, checks};
 
 pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::Result<ExitCode> {
     filter.validate()?;
     let checks = Backend::ALL.map(checks::all);
+    let servers = checks::autoscaler::all();
     let (mut run, mut planned) = (0, 0);
     for entry in catalogue::entries().iter().filter(|entry| filter.selects(entry.id)) {
         // Number of cases per mode.
@@ -18,6 +19,12 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
                 let check = checks.iter().find(|check| check.id == entry.id)?;
                 Some(format!("{backend} {}", check.cases.len()))
             })
+            .chain(
+                servers
+                    .iter()
+                    .filter(|check| check.id == entry.id)
+                    .map(|check| format!("{} {}", Part::Autoscaler, check.generations.len())),
+            )
             .collect();
         let state = match (cases.as_slice(), &entry.alias_of) {
             ([], Some(target)) => format!("→ {target}"),
@@ -65,6 +72,12 @@ pub(super) fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode
         for case in check.cases.iter().filter(|case| !case.name.is_empty()) {
             writeln!(out, "             - {}", case.name)?;
         }
+    }
+    for check in checks::autoscaler::all().iter().filter(|check| check.id == holder) {
+        n_modes += 1;
+        let generations: Vec<&str> = check.generations.iter().map(|it| it.as_str()).collect();
+        let (n, shown) = (generations.len(), generations.join(", "));
+        writeln!(out, "cases        {n} of {}: {shown}", Part::Autoscaler.title())?;
     }
     match n_modes {
         0 => writeln!(out, "cases        none yet: planned")?,

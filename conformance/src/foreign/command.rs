@@ -14,6 +14,7 @@ use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::autoscaler;
 use super::cluster::Cluster;
 use super::host::container;
 use super::host::launch::Launcher;
@@ -113,6 +114,9 @@ pub fn run(
         }
     }
     let name = provider.as_deref().unwrap_or_default();
+    if let Some(manifest) = autoscaler::Manifest::load(name)? {
+        return autoscaler::run(out, request, &manifest);
+    }
     let mut setup = setup(name, request.arguments.binary.as_deref(), surroundings)?;
     if *apiserver == ApiServer::Real {
         setup.apiserver = Some(real()?);
@@ -365,7 +369,7 @@ fn about(setup: &Setup, settings: Settings, calibration: Option<&Calibration>) -
 
 /// Returns the exit code, the first that applies: 1 if a required check failed, 3 for a harness
 /// error, 5 for a flaky check, 7 for an inconclusive check or if no check was run, else 0.
-fn code(conclusions: &[Conclusion]) -> u8 {
+pub(super) fn code(conclusions: &[Conclusion]) -> u8 {
     let is = |word: &str| conclusions.iter().any(|it| it.verdict.word() == word);
     let failed =
         |it: &Conclusion| it.verdict.word() == "FAIL" && it.requirement == Requirement::Must;

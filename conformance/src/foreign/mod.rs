@@ -8,6 +8,7 @@
 //! hold.
 
 mod apiserver;
+mod autoscaler;
 mod cargo_tests;
 mod cluster;
 #[doc(hidden)]

@@ -1,7 +1,9 @@
 //! Runs checks of the catalogue and combines the results of their cases into conclusions.
 
 pub(crate) mod ahead;
+pub(crate) mod autoscaler;
 mod case_result;
+mod part;
 pub mod report;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use crate::judge::verdict::Verdict;
 use crate::lab::Stage;
 use crate::scenario::{Backend, InputError};
 pub use case_result::{Calls, CaseResult};
+pub use part::Part;
 
 /// Selection of checks by ID and by surface.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +35,8 @@ pub struct Filter {
 pub struct Conclusion {
     /// Entry of the check in the catalogue.
     pub entry: &'static Entry,
-    /// Backend of the provider.
-    pub backend: Backend,
+    /// Part of the catalogue, for the provider that was judged.
+    pub part: Part,
     /// Requirement level of the check for the provider that was judged.
     pub requirement: Requirement,
     /// Verdict of the check; [`Self::combine`] computes it from the verdicts of the cases.
@@ -54,8 +57,8 @@ pub struct Conclusion {
 pub struct Summary {
     /// ID of the check.
     pub id: CheckId,
-    /// Backend of the provider.
-    pub mode: Backend,
+    /// Part of the catalogue, for the provider that was judged.
+    pub mode: Part,
     /// Promise of the check.
     pub title: String,
     /// Requirement level of the check for the provider that was judged.
@@ -196,7 +199,7 @@ impl Conclusion {
         let entry = catalogue::entry(check.id.as_str())
             .expect("a test verifies that the catalogue has every check");
         let took = cases.iter().map(|it| it.took).sum();
-        Ok(Self::combine(entry, backend, cases, not_run, took))
+        Ok(Self::combine(entry, backend.into(), cases, not_run, took))
     }
 
     /// Combines the results of cases. The verdict is the worst one of the played cases, or partial
@@ -204,7 +207,7 @@ impl Conclusion {
     /// verdict of the first case in `not_run`; without any case, it is a pass.
     pub fn combine(
         entry: &'static Entry,
-        backend: Backend,
+        part: Part,
         outcomes: Vec<CaseResult>,
         not_run: Vec<(String, Verdict)>,
         took: Duration,
@@ -225,7 +228,7 @@ impl Conclusion {
             _ => worst,
         };
         let (requirement, again) = (entry.requirement, None);
-        Self { entry, backend, requirement, verdict, outcomes, not_run, took, again }
+        Self { entry, part, requirement, verdict, outcomes, not_run, took, again }
     }
 
     /// Returns the entry of the check for `results.json`.
@@ -233,7 +236,7 @@ impl Conclusion {
         let calls = |of: fn(&Calls) -> usize| self.outcomes.iter().map(|it| of(&it.calls)).sum();
         Summary {
             id: self.entry.id,
-            mode: self.backend,
+            mode: self.part,
             title: self.entry.title.clone(),
             requirement: self.requirement,
             verdict: self.verdict.clone(),
@@ -285,7 +288,7 @@ impl Conclusion {
         out.push_str(&outcome.evidence);
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
         let ours = || {
-            let (id, mode, seed) = (self.entry.id, self.backend, stage.seed);
+            let (id, mode, seed) = (self.entry.id, self.part, stage.seed);
             let how = stage.mode.instances();
             let how = if how == InstancesMode::Auto {
                 String::new()
@@ -315,7 +318,9 @@ mod tests {
         let of = |played: &[Verdict], left_out: usize| {
             let played = played.iter().cloned().map(judged).collect();
             let not = vec![("long".to_owned(), Verdict::skipped("takes an hour")); left_out];
-            Conclusion::combine(entry, Backend::VCenter, played, not, Duration::ZERO).verdict.word()
+            Conclusion::combine(entry, Backend::VCenter.into(), played, not, Duration::ZERO)
+                .verdict
+                .word()
         };
         assert_eq!(of(&[Verdict::Pass], 0), "pass");
         assert_eq!(of(&[Verdict::Pass], 1), "partial");

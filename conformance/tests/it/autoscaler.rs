@@ -1,28 +1,19 @@
 //! Tests our server for the Cluster Autoscaler over a Supervisor, in virtual time: a client of the
 //! protocol changes groups, and the machines in vCenter must follow.
 
-use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use conformance::lab::autoscaler::{
-    CallError, Channel, DeleteNodes, Empty, Groups, Instance, Instances, OfGroup, OfNode, OneGroup,
-    Resize, SentNode, TargetSize, Template,
+    CallError, Channel, Credentials, DeleteNodes, Empty, Endpoint as _, Groups, Instance,
+    Instances, OfGroup, OfNode, OneGroup, Ours, Resize, SentNode, TargetSize, Template,
 };
 use prost::Message;
-use provider::{
-    AutoscalerDeps, Clock, Listener, SupervisorLink, TokenSource, VmOperatorVersion, authenticated,
-};
-use serde_json::json;
 use sim::Sim;
 use sim::faults::{Action, KubeStatus, Rule};
 use sim::world::objects::GroupResource;
 use sim::world::supervisor::OperatorChange;
 use sim::world::vcenter::Power;
-use sim::world::{Command, ControlPlane, Topology, World};
-use tokio::io::DuplexStream;
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use sim::world::{Command, ControlPlane, World};
 
 const GROUP: &str = "VirtualMachine/workloads/workers";
 const OTHER: &str = "VirtualMachine/workloads/others";
@@ -44,53 +35,23 @@ fn file(min: u32) -> String {
     )
 }
 
-/// Connections from the test to the server.
-struct Pipes(mpsc::UnboundedReceiver<DuplexStream>);
-
-impl Listener for Pipes {
-    type Connection = DuplexStream;
-
-    async fn accept(&mut self) -> io::Result<DuplexStream> {
-        match self.0.recv().await {
-            Some(pipe) => Ok(pipe),
-            None => std::future::pending().await,
-        }
-    }
-}
-
-/// A running server with a connection to it.
+/// Our server over the Supervisor of a sim without machines, with a connection to it.
 struct Server {
+    ours: Ours,
     channel: Channel,
-    stop: CancellationToken,
-    running: tokio::task::JoinHandle<()>,
 }
 
 impl Server {
-    async fn start(sim: &Sim, file: String, seed: u64) -> Self {
-        let supervisor = sim.supervisor().unwrap();
-        let stop = CancellationToken::new();
-        let deps = AutoscalerDeps {
-            supervisor: SupervisorLink {
-                client: admin(sim),
-                namespace: supervisor.namespace().to_owned(),
-            },
-            version: VmOperatorVersion::V1Alpha5,
-            groups: Arc::new(move || Ok(("groups.yaml".to_owned(), file.clone()))),
-            tls: None,
-            gpu_label: String::new(),
-            clock: Clock::starting_at(sim::VIRTUAL_EPOCH),
-            seed,
-            stop: stop.clone(),
-        };
-        let server = deps.prepare().unwrap();
-        let (pipes, accepted) = mpsc::unbounded_channel();
-        let running = tokio::spawn(async move { server.serve(Pipes(accepted)).await.unwrap() });
-        let (ours, theirs) = tokio::io::duplex(64 << 10);
-        pipes.send(theirs).unwrap();
-        let channel = Channel::open(ours).await.unwrap();
-        // The server lists the machines first.
-        tokio::time::sleep(s(2)).await;
-        Self { channel, stop, running }
+    async fn start(file: String, seed: u64) -> Self {
+        let ours = Ours::start(file, seed, false).await.unwrap();
+        let channel = channel(&ours).await;
+        Self { ours, channel }
+    }
+
+    /// Returns a new process of the server, which knows nothing of the one that ended.
+    async fn next(ours: &Ours, seed: u64) -> Self {
+        ours.run(seed).await.unwrap();
+        Self { ours: ours.clone(), channel: channel(ours).await }
     }
 
     async fn call<A: Message + Default>(&self, method: &str, request: impl Message) -> A {
@@ -128,34 +89,12 @@ impl Server {
 
     /// Ends the server in order.
     async fn stop(self) {
-        self.stop.cancel();
-        self.running.await.unwrap();
+        self.ours.stop().await;
     }
 }
 
-/// A sim with a Supervisor, the Secret of the groups and no machines.
-async fn world() -> Sim {
-    let sim = Sim::builder().topology(Topology::zones(1).machines(0).supervisor()).start();
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "workers-bootstrap"},
-        "stringData": {"user-data": "#cloud-config"},
-    });
-    let request = http::Request::post("/api/v1/namespaces/workloads/secrets")
-        .header("content-type", "application/json")
-        .body(secret.to_string().into_bytes())
-        .unwrap();
-    admin(&sim).request::<serde_json::Value>(request).await.unwrap();
-    sim
-}
-
-/// A client of the Supervisor with every permission.
-fn admin(sim: &Sim) -> kube::Client {
-    let supervisor = sim.supervisor().unwrap();
-    let service = supervisor.server().service("autoscaler");
-    let token = supervisor.admin_token().to_owned();
-    let tokens = TokenSource::new(Arc::new(move || Ok(token.clone().into_bytes())));
-    let agent = http::HeaderValue::from_static("autoscaler");
-    authenticated(kube::Client::new(service, supervisor.namespace()), Arc::new(tokens), agent)
+async fn channel(ours: &Ours) -> Channel {
+    ours.connect(Credentials::Expected).await.unwrap().channel
 }
 
 /// Returns the provider IDs of the machines in vCenter that are powered on, in order.
@@ -187,8 +126,9 @@ fn fake(id: &str) -> SentNode {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_grows_from_zero_and_shrinks_to_zero() {
-    let sim = world().await;
-    let server = Server::start(&sim, file(0), 1).await;
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
     let groups = server.call::<Groups>("NodeGroups", Empty {}).await.groups;
     let shown: Vec<_> = groups.iter().map(|it| (&*it.id, it.min_size, it.max_size)).collect();
     assert_eq!(shown, [(GROUP, 0, 5), (OTHER, 0, 5)]);
@@ -200,7 +140,7 @@ async fn a_group_grows_from_zero_and_shrinks_to_zero() {
     tokio::time::sleep(s(120)).await;
     assert_eq!(server.states().await, [1, 1, 1]);
     let instances = ids(&server.instances().await);
-    assert_eq!(running(&sim), instances, "the ids are those of the machines");
+    assert_eq!(running(sim), instances, "the ids are those of the machines");
 
     let delete = |ids: &[String]| DeleteNodes::new(GROUP, ids.iter().map(|id| fake(id)));
     server.call::<Empty>("NodeGroupDeleteNodes", delete(&instances[..2])).await;
@@ -208,17 +148,18 @@ async fn a_group_grows_from_zero_and_shrinks_to_zero() {
     server.call::<Empty>("NodeGroupDeleteNodes", delete(&instances[..2])).await;
     assert_eq!(server.target().await, 1, "a repeated deletion changes nothing");
     tokio::time::sleep(s(60)).await;
-    assert_eq!(running(&sim), instances[2..], "the machine that was not named stays");
+    assert_eq!(running(sim), instances[2..], "the machine that was not named stays");
     server.call::<Empty>("NodeGroupDeleteNodes", delete(&instances)).await;
     tokio::time::sleep(s(60)).await;
-    assert_eq!((server.target().await, running(&sim), objects(&sim)), (0, Vec::new(), 0));
+    assert_eq!((server.target().await, running(sim), objects(sim)), (0, Vec::new(), 0));
     server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_request_changes_nothing() {
-    let sim = world().await;
-    let server = Server::start(&sim, file(1), 1).await;
+    let server = Server::start(file(1), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
     server.increase(2).await;
     tokio::time::sleep(s(120)).await;
     let before = ids(&server.instances().await);
@@ -245,7 +186,7 @@ async fn a_wrong_request_changes_nothing() {
         assert_eq!(server.code("NodeGroupDecreaseTargetSize", request).await, code, "{delta}");
     }
     assert_eq!(ids(&server.instances().await), before);
-    assert_eq!((server.target().await, running(&sim)), (2, before));
+    assert_eq!((server.target().await, running(sim)), (2, before));
     let foreign = OfNode { node: Some(SentNode::new("kind://x/y", "workers-abcde")) };
     let answer = server.call::<OneGroup>("NodeGroupForNode", foreign).await;
     assert_eq!(answer.group.unwrap_or_default().id, "", "a foreign node is no error");
@@ -262,8 +203,9 @@ async fn an_increase_that_fails_leaves_no_machine() {
         ("cut before", cut().after(1)),
         ("cut after", cut().after(1).applied()),
     ] {
-        let sim = world().await;
-        let server = Server::start(&sim, file(0), 1).await;
+        let server = Server::start(file(0), 1).await;
+        let ours = server.ours.clone();
+        let sim = ours.sim();
         let rule =
             sim.fault(rule.on(sim::Face::Supervisor).op(["create virtualmachines"])).unwrap();
         let failed = server.try_call::<Empty>("NodeGroupIncreaseSize", Resize::new(GROUP, 3)).await;
@@ -271,7 +213,7 @@ async fn an_increase_that_fails_leaves_no_machine() {
         assert_eq!((server.target().await, server.states().await), (0, Vec::new()), "{name}");
         drop(rule);
         tokio::time::sleep(s(180)).await;
-        assert_eq!((objects(&sim), running(&sim)), (0, Vec::new()), "{name}");
+        assert_eq!((objects(sim), running(sim)), (0, Vec::new()), "{name}");
         assert_eq!(server.target().await, 0, "{name}");
         server.increase(1).await;
         assert_eq!(server.target().await, 1, "{name}: the server still works");
@@ -281,29 +223,30 @@ async fn an_increase_that_fails_leaves_no_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_groups_and_repeats_no_name() {
-    let sim = world().await;
-    let server = Server::start(&sim, file(0), 1).await;
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
     server.increase(2).await;
     let before = ids(&server.instances().await);
-    drop(server.channel);
-    server.running.abort();
-    let server = Server::start(&sim, file(0), 1).await;
+    ours.kill();
+    let server = Server::next(&ours, 1).await;
     assert_eq!(ids(&server.instances().await), before, "with the same seed");
     server.increase(2).await;
-    assert_eq!((server.target().await, objects(&sim)), (4, 4));
+    assert_eq!((server.target().await, objects(sim)), (4, 4));
     server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_increase_undoes_no_machine_of_an_earlier_process_with_the_same_names() {
-    let sim = world().await;
-    let server = Server::start(&sim, file(0), 1).await;
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
     server.increase(2).await;
     tokio::time::sleep(s(120)).await;
     let before = ids(&server.instances().await);
     server.stop().await;
     // With the same seed at the same time, the new process draws the names of the old one first.
-    let server = Server::start(&sim, file(0), 1).await;
+    let server = Server::next(&ours, 1).await;
     for rule in [
         Rule::new("refused", [Action::KubeStatus(KubeStatus::new(500))])
             .op(["create virtualmachines"]),
@@ -314,7 +257,7 @@ async fn a_failed_increase_undoes_no_machine_of_an_earlier_process_with_the_same
         assert!(failed.is_err());
         drop(rule);
         tokio::time::sleep(s(180)).await;
-        assert_eq!(running(&sim), before);
+        assert_eq!(running(sim), before);
         assert_eq!((server.target().await, ids(&server.instances().await)), (2, before.clone()));
     }
     server.stop().await;
@@ -322,8 +265,9 @@ async fn a_failed_increase_undoes_no_machine_of_an_earlier_process_with_the_same
 
 #[tokio::test(start_paused = true)]
 async fn only_machines_that_do_not_exist_yet_are_given_up() {
-    let sim = world().await;
-    let server = Server::start(&sim, file(0), 1).await;
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
     server.increase(1).await;
     tokio::time::sleep(s(120)).await;
     let made = ids(&server.instances().await);
@@ -343,14 +287,15 @@ async fn only_machines_that_do_not_exist_yet_are_given_up() {
     }))
     .unwrap();
     tokio::time::sleep(s(120)).await;
-    assert_eq!((objects(&sim), running(&sim)), (1, made));
+    assert_eq!((objects(sim), running(sim)), (1, made));
     server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_hour_costs_one_list_and_changes_are_seen_in_each_watch() {
-    let sim = world().await;
-    let server = Server::start(&sim, file(0), 1).await;
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
     server.increase(1).await;
     tokio::time::sleep(s(3600)).await;
     let calls = |operation: &str| {
@@ -363,14 +308,15 @@ async fn a_quiet_hour_costs_one_list_and_changes_are_seen_in_each_watch() {
     let nodes = [fake(&instances[0])];
     server.call::<Empty>("NodeGroupDeleteNodes", DeleteNodes::new(GROUP, nodes)).await;
     tokio::time::sleep(s(60)).await;
-    assert_eq!((server.states().await, objects(&sim)), (Vec::new(), 0));
+    assert_eq!((server.states().await, objects(sim)), (Vec::new(), 0));
     server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn refreshes_and_reads_cost_no_call_to_the_supervisor() {
-    let sim = world().await;
-    let server = Server::start(&sim, file(0), 1).await;
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
     server.increase(5).await;
     tokio::time::sleep(s(120)).await;
     let before = sim.ledger().next_seq();

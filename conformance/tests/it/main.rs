@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod autoscaler;
+mod autoscaler_checks;
 mod budgets;
 mod certificates;
 mod clusters;

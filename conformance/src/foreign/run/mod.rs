@@ -237,7 +237,7 @@ impl Subject {
         took: Duration,
     ) -> Conclusion {
         let mode = self.setup.manifest.spec.mode;
-        let mut conclusion = Conclusion::combine(entry, mode, outcomes, not_run, took);
+        let mut conclusion = Conclusion::combine(entry, mode.into(), outcomes, not_run, took);
         // Other providers need not follow our policy, which goes beyond the contract of
         // `k8s.io/cloud-provider`.
         if entry.is_policy() && entry.requirement == Requirement::Must {

@@ -158,6 +158,18 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// State of an instance that runs.
+    pub const RUNNING: i32 = 1;
+    /// State of an instance that is being created.
+    pub const CREATING: i32 = 2;
+    /// State of an instance that is being deleted.
+    pub const DELETING: i32 = 3;
+
+    /// Returns the reason why the instance could not be created, if it has one.
+    pub fn error(&self) -> Option<&InstanceError> {
+        self.status.as_ref()?.error.as_ref().filter(|it| !it.code.is_empty())
+    }
+
     /// Number of the state: 0 unknown, 1 running, 2 creating, 3 deleting.
     pub fn state(&self) -> i32 {
         self.status.as_ref().map(|it| it.state).unwrap_or_default()
@@ -198,4 +210,97 @@ pub struct Template {
     /// New field.
     #[prost(bytes = "vec", tag = "2")]
     pub new: Vec<u8>,
+}
+
+/// Answer of `GPULabel`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct GpuLabel {
+    /// Label of Nodes with GPUs.
+    #[prost(string, tag = "1")]
+    pub label: String,
+}
+
+/// Answer of `GetAvailableGPUTypes`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct GpuTypes {
+    /// Types; the autoscaler ignores the values.
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub types: BTreeMap<String, Anything>,
+}
+
+/// `google.protobuf.Any`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Anything {
+    /// Type of the value.
+    #[prost(string, tag = "1")]
+    pub type_url: String,
+}
+
+/// `google.protobuf.Timestamp`, which `metav1.Time` equals on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Timestamp {
+    /// Seconds since the Unix epoch.
+    #[prost(int64, tag = "1")]
+    pub seconds: i64,
+    /// Rest in nanoseconds.
+    #[prost(int32, tag = "2")]
+    pub nanos: i32,
+}
+
+impl Timestamp {
+    /// A time so many hours after the begin of 2026.
+    pub fn after_hours(hours: i64) -> Self {
+        Self { seconds: 1_767_225_600 + 3600 * hours, nanos: 0 }
+    }
+}
+
+/// Request of `PricingNodePrice`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct NodePrice {
+    /// The Node.
+    #[prost(message, optional, tag = "1")]
+    pub node: Option<SentNode>,
+    /// Old field of the begin.
+    #[prost(message, optional, tag = "2")]
+    pub old_start: Option<Timestamp>,
+    /// Old field of the end.
+    #[prost(message, optional, tag = "3")]
+    pub old_end: Option<Timestamp>,
+    /// New field of the begin.
+    #[prost(message, optional, tag = "4")]
+    pub new_start: Option<Timestamp>,
+    /// New field of the end.
+    #[prost(message, optional, tag = "5")]
+    pub new_end: Option<Timestamp>,
+}
+
+/// Request of `PricingPodPrice`.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct PodPrice {
+    /// Old field of the serialized `v1.Pod`.
+    #[prost(bytes = "vec", tag = "1")]
+    pub old_pod: Vec<u8>,
+    /// Old field of the begin.
+    #[prost(message, optional, tag = "2")]
+    pub old_start: Option<Timestamp>,
+    /// Old field of the end.
+    #[prost(message, optional, tag = "3")]
+    pub old_end: Option<Timestamp>,
+    /// New field of the serialized `v1.Pod`.
+    #[prost(bytes = "vec", tag = "4")]
+    pub new_pod: Vec<u8>,
+    /// New field of the begin.
+    #[prost(message, optional, tag = "5")]
+    pub new_start: Option<Timestamp>,
+    /// New field of the end.
+    #[prost(message, optional, tag = "6")]
+    pub new_end: Option<Timestamp>,
+}
+
+/// Answer of both methods for prices.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct Price {
+    /// Price in a currency that the server chooses.
+    #[prost(double, tag = "1")]
+    pub price: f64,
 }

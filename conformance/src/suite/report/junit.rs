@@ -13,15 +13,14 @@ use quick_junit::{
 
 use crate::catalogue::Requirement;
 use crate::judge::verdict::Verdict;
-use crate::scenario::Backend;
-use crate::suite::{CaseResult, Conclusion};
+use crate::suite::{CaseResult, Conclusion, Part};
 
 /// Returns the JUnit report as XML.
 pub(super) fn document(conclusions: &[Conclusion]) -> anyhow::Result<String> {
     let mut report = Report::new("conformance");
-    for backend in Backend::ALL {
-        let mut suite = TestSuite::new(format!("catalogue, {}", backend.title()));
-        for conclusion in conclusions.iter().filter(|it| it.backend == backend) {
+    for part in Part::ALL {
+        let mut suite = TestSuite::new(format!("catalogue, {}", part.title()));
+        for conclusion in conclusions.iter().filter(|it| it.part == part) {
             suite.add_test_cases(cases(conclusion));
         }
         if !suite.test_cases.is_empty() {
@@ -93,6 +92,7 @@ mod tests {
 
     use super::*;
     use crate::catalogue;
+    use crate::scenario::Backend;
     use crate::suite::Calls;
 
     fn judged(case: &str, verdict: Verdict) -> CaseResult {
@@ -106,8 +106,13 @@ mod tests {
         let entry = catalogue::entry("NODE-INIT-001").unwrap();
         let cases = vec![judged("cold", verdict), judged("warm", Verdict::Pass)];
         let left_out = vec![("long".to_owned(), Verdict::skipped("takes an hour"))];
-        let conclusion =
-            Conclusion::combine(entry, Backend::VCenter, cases, left_out, Duration::from_secs(3));
+        let conclusion = Conclusion::combine(
+            entry,
+            Backend::VCenter.into(),
+            cases,
+            left_out,
+            Duration::from_secs(3),
+        );
         document(&[Conclusion { requirement, ..conclusion }]).unwrap()
     }
 

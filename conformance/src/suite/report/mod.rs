@@ -217,7 +217,7 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String
             out,
             "| {} | {} | {} | {} | {} |",
             entry.id,
-            conclusion.backend,
+            conclusion.part,
             conclusion.verdict.word(),
             conclusion.outcomes.len(),
             entry.title
@@ -238,7 +238,7 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String
                 out,
                 "- **{}**, {}: {}",
                 conclusion.entry.id,
-                conclusion.backend.title(),
+                conclusion.part.title(),
                 conclusion.verdict
             );
         }

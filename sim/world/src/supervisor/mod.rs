@@ -11,7 +11,7 @@ mod topology;
 pub(crate) mod vmoperator;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,51 @@ pub(crate) struct Pending {
     pub(crate) id: u64,
 }
 
+/// The last store that [`initial_store`] built, with its arguments.
+static LAST_STORE: Mutex<Option<LastStore>> = Mutex::new(None);
+
+struct LastStore {
+    ids: Ids,
+    now: Timestamp,
+    namespace: String,
+    store: Arc<objects::Store>,
+}
+
+/// Returns the store of a new Supervisor. It depends on the arguments alone, and installing the
+/// definitions takes longer than most worlds live, so the last store is kept for a next world with
+/// the same arguments.
+fn initial_store(ids: Ids, now: Timestamp, namespace: &str) -> objects::Store {
+    let mut last = LAST_STORE.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_same = |it: &&LastStore| (it.ids, it.now, &*it.namespace) == (ids, now, namespace);
+    let store = match last.as_ref().filter(is_same) {
+        Some(last) => Arc::clone(&last.store),
+        None => {
+            let store = Arc::new(build_store(ids, now, namespace));
+            let namespace = namespace.to_owned();
+            *last = Some(LastStore { ids, now, namespace, store: Arc::clone(&store) });
+            store
+        }
+    };
+    drop(last);
+    (*store).clone()
+}
+
+fn build_store(ids: Ids, now: Timestamp, namespace: &str) -> objects::Store {
+    let mut store = objects::Store::new_at(ids.part("supervisor"), now);
+    let definitions = GroupResource::of("apiextensions.k8s.io", "customresourcedefinitions");
+    let all = PARSED.iter().map(|it| (definitions.clone(), it.clone()));
+    let room = json!({"metadata": {"name": namespace}});
+    add_webhooks(&mut store);
+    store.with_light_validation(|store| {
+        for (resource, object) in all.chain([(GroupResource::core("namespaces"), room)]) {
+            let command = objects::Command::create(resource, "", object);
+            let Ok(decision) = store.decide(now, command) else { continue };
+            decision.events.iter().for_each(|event| store.fold(event));
+        }
+    });
+    store
+}
+
 impl Supervisor {
     /// Creates the empty value for a world without a Supervisor.
     pub(crate) fn none(ids: Ids) -> Self {
@@ -98,18 +143,7 @@ impl Supervisor {
         with: &SupervisorTopology,
     ) -> Self {
         let SupervisorTopology { namespace, cluster } = with;
-        let mut store = objects::Store::new_at(ids.part("supervisor"), now);
-        let definitions = GroupResource::of("apiextensions.k8s.io", "customresourcedefinitions");
-        let all = PARSED.iter().map(|it| (definitions.clone(), it.clone()));
-        let room = json!({"metadata": {"name": namespace}});
-        add_webhooks(&mut store);
-        store.with_light_validation(|store| {
-            for (resource, object) in all.chain([(GroupResource::core("namespaces"), room)]) {
-                let command = objects::Command::create(resource, "", object);
-                let Ok(decision) = store.decide(now, command) else { continue };
-                decision.events.iter().for_each(|event| store.fold(event));
-            }
-        });
+        let store = initial_store(ids, now, namespace);
         let none = Self::none(ids);
         Self {
             namespace: namespace.clone(),

@@ -1,0 +1,351 @@
+//! Our server over the Supervisor of a sim, in this process and in virtual time.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use provider::{
+    AutoscalerDeps, Clock, Listener, SupervisorLink, TlsFiles, TokenSource, VmOperatorVersion,
+    authenticated,
+};
+use serde_json::{Value, json};
+use sim::faults::{Action, KubeStatus, Rule};
+use sim::world::supervisor::OperatorChange;
+use sim::world::{Command, ControlPlane, Topology};
+use sim::{RuleGuard, Sim};
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::client::{CallError, Channel};
+use super::subject::{
+    Act, ActError, Connection, Control, Credentials, Endpoint, Overrides, Setting, Subject,
+};
+use super::tls::{HOST, TlsMaterial};
+
+/// Label of Nodes with GPUs.
+const GPU_LABEL: &str = "example.com/gpu";
+/// Time within which the server lists the machines.
+const STARTS_IN: Duration = Duration::from_secs(2);
+
+const ZONE: &str = "/apis/topology.tanzu.vmware.com/v1alpha1/availabilityzones/zone-a";
+const SECRETS: &str = "/api/v1/namespaces/workloads/secrets";
+const BOOTSTRAP: &str = "/api/v1/namespaces/workloads/secrets/workers-bootstrap";
+
+/// Groups for the checks: one with room, one with a minimum, one with GPUs, and one that overrides a
+/// setting.
+const GROUPS: &str = "groups:
+- name: pool
+  max: 60
+  machine: &machine
+    className: best-effort-small
+    imageName: vmi-0123456789abcdef0
+    storageClass: gold
+    zone: zone-a
+    bootstrap: {secretName: workers-bootstrap}
+- {name: pair, min: 1, max: 3, machine: *machine}
+- {name: gpu, max: 2, machine: *machine, gpu: {resource: nvidia.com/gpu, type: a100, count: 1}}
+- {name: tuned, max: 2, machine: *machine, options: {scaleDownUnneededTime: 77s}}
+";
+
+/// Our server and the sim behind it. Clones share both.
+#[derive(Clone)]
+pub struct Ours {
+    sim: Arc<Sim>,
+    groups: Arc<str>,
+    seed: u64,
+    tls: Option<Arc<TlsMaterial>>,
+    running: Arc<Mutex<Option<Running>>>,
+    /// Rules of the acts that last.
+    rules: Arc<Mutex<Vec<RuleGuard>>>,
+    /// Objects that an act deleted: path of the collection, and content.
+    deleted: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+struct Running {
+    pipes: mpsc::UnboundedSender<DuplexStream>,
+    stop: CancellationToken,
+    task: AbortOnDropHandle<()>,
+}
+
+/// Connections to the server.
+struct Pipes(mpsc::UnboundedReceiver<DuplexStream>);
+
+impl Listener for Pipes {
+    type Connection = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<DuplexStream> {
+        match self.0.recv().await {
+            Some(pipe) => Ok(pipe),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Ours {
+    /// Starts a sim with a Supervisor and no machines, and our server with the groups of the checks.
+    /// The group `pair` gets the machine that its minimum demands.
+    ///
+    /// # Errors
+    ///
+    /// If sim or server cannot be started, or the machine cannot be requested.
+    pub async fn for_checks(seed: u64, is_tls: bool) -> Result<Self, String> {
+        let ours = Self::start(GROUPS.to_owned(), seed, is_tls).await?;
+        let connection = ours.connect(Credentials::Expected).await.map_err(|it| it.to_string())?;
+        let request = super::wire::Resize::new("VirtualMachine/workloads/pair", 1);
+        let deadline = Duration::from_secs(5);
+        let call = connection.channel.call::<super::wire::Empty>(
+            "NodeGroupIncreaseSize",
+            &request,
+            deadline,
+        );
+        call.await.map_err(|it| it.to_string())?;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        Ok(ours)
+    }
+
+    /// Starts a sim with a Supervisor, the Secret `workers-bootstrap` and no machines, and our
+    /// server with a file of groups.
+    ///
+    /// # Errors
+    ///
+    /// If sim or server cannot be started.
+    pub async fn start(groups: String, seed: u64, is_tls: bool) -> Result<Self, String> {
+        let topology = Topology::zones(1).machines(0).supervisor();
+        let sim = Arc::new(Sim::builder().topology(topology).seed(seed).start());
+        let tls = is_tls.then(TlsMaterial::generate).transpose().map_err(|it| it.to_string())?;
+        let ours = Self {
+            sim,
+            groups: groups.into(),
+            seed,
+            tls: tls.map(Arc::new),
+            running: Arc::default(),
+            rules: Arc::default(),
+            deleted: Arc::default(),
+        };
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "workers-bootstrap"},
+            "stringData": {"user-data": "#cloud-config"},
+        });
+        ours.create(SECRETS, &secret).await?;
+        ours.run(seed).await?;
+        Ok(ours)
+    }
+
+    /// Returns the sim.
+    pub fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// Returns the server as a subject of checks.
+    pub fn subject(&self) -> Subject {
+        let overrides = [
+            ("pool", vec![]),
+            ("pair", vec![]),
+            ("gpu", vec![]),
+            ("tuned", vec![Setting::Unneeded]),
+        ];
+        let id = |name: &str| format!("VirtualMachine/workloads/{name}");
+        let overrides: Overrides = overrides.into_iter().map(|(name, it)| (id(name), it)).collect();
+        Subject {
+            endpoint: Box::new(self.clone()),
+            control: Some(Box::new(self.clone())),
+            may_change: true,
+            deadline: Duration::from_secs(5),
+            staleness: Duration::from_secs(300),
+            overrides: Some(overrides),
+        }
+    }
+
+    /// Starts a process of the server, so to speak: it knows nothing of an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// If the groups cannot be read.
+    pub async fn run(&self, seed: u64) -> Result<(), String> {
+        let supervisor = self.sim.supervisor().ok_or("the sim has no Supervisor")?;
+        let stop = CancellationToken::new();
+        let groups = Arc::clone(&self.groups);
+        let deps = AutoscalerDeps {
+            supervisor: SupervisorLink {
+                client: self.admin()?,
+                namespace: supervisor.namespace().to_owned(),
+            },
+            version: VmOperatorVersion::V1Alpha5,
+            groups: Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string()))),
+            tls: self.tls.clone().map(tls_files),
+            gpu_label: GPU_LABEL.to_owned(),
+            clock: Clock::starting_at(sim::VIRTUAL_EPOCH),
+            seed,
+            stop: stop.clone(),
+        };
+        let server = deps.prepare().map_err(|err| err.to_string())?;
+        let (pipes, accepted) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            if let Err(err) = server.serve(Pipes(accepted)).await {
+                tracing::error!(%err, "our server ended");
+            }
+        });
+        let task = AbortOnDropHandle::new(task);
+        *self.running.lock().expect("no holder panics") = Some(Running { pipes, stop, task });
+        tokio::time::sleep(STARTS_IN).await;
+        Ok(())
+    }
+
+    /// Stops the process of the server in order, as SIGTERM does.
+    pub async fn stop(&self) {
+        let running = self.running.lock().expect("no holder panics").take();
+        if let Some(Running { stop, task, .. }) = running {
+            stop.cancel();
+            // A panic of the server is in its log, and later calls fail.
+            let _ = task.await;
+        }
+    }
+
+    /// Kills the process of the server.
+    pub fn kill(&self) {
+        self.running.lock().expect("no holder panics").take();
+    }
+
+    /// Returns a client of the Supervisor with every permission.
+    ///
+    /// # Errors
+    ///
+    /// If the sim has no Supervisor.
+    pub fn admin(&self) -> Result<kube::Client, String> {
+        let supervisor = self.sim.supervisor().ok_or("the sim has no Supervisor")?;
+        let service = supervisor.server().service("autoscaler");
+        let token = supervisor.admin_token().to_owned();
+        let tokens = TokenSource::new(Arc::new(move || Ok(token.clone().into_bytes())));
+        let agent = http::HeaderValue::from_static("autoscaler");
+        let client = kube::Client::new(service, supervisor.namespace());
+        Ok(authenticated(client, Arc::new(tokens), agent))
+    }
+
+    async fn create(&self, collection: &str, object: &Value) -> Result<(), String> {
+        let request = http::Request::post(collection).header("content-type", "application/json");
+        self.send(request, object.to_string().into_bytes()).await.map(drop)
+    }
+
+    async fn send(&self, request: http::request::Builder, body: Vec<u8>) -> Result<Value, String> {
+        let request = request.body(body).map_err(|err| err.to_string())?;
+        self.admin()?.request::<Value>(request).await.map_err(|err| err.to_string())
+    }
+
+    /// Deletes an object until [`Act::Release`] creates it again.
+    async fn take_away(&self, path: &str) -> Result<(), String> {
+        let mut object = self.send(http::Request::get(path), Vec::new()).await?;
+        self.send(http::Request::delete(path), Vec::new()).await?;
+        let name = object["metadata"]["name"].take();
+        object["metadata"] = json!({"name": name});
+        let collection = path.rsplit_once('/').map_or(path, |(collection, _)| collection);
+        let taken = (collection.to_owned(), object);
+        self.deleted.lock().expect("no holder panics").push(taken);
+        Ok(())
+    }
+
+    fn fault(&self, rule: Rule) -> Result<(), String> {
+        let rule = self.sim.fault(rule.on(sim::Face::Supervisor)).map_err(|err| err.to_string())?;
+        self.rules.lock().expect("no holder panics").push(rule);
+        Ok(())
+    }
+
+    fn reconcile(&self, reconciles: bool) -> Result<(), String> {
+        let change = OperatorChange { reconciles: Some(reconciles), ..OperatorChange::default() };
+        self.apply(Command::SetVmOperator(change))
+    }
+
+    fn apply(&self, command: Command) -> Result<(), String> {
+        self.sim.apply(command).map(drop).map_err(|err| format!("{err:?}"))
+    }
+
+    async fn release(&self) -> Result<(), String> {
+        self.rules.lock().expect("no holder panics").clear();
+        self.reconcile(true)?;
+        let deleted = std::mem::take(&mut *self.deleted.lock().expect("no holder panics"));
+        for (collection, object) in deleted {
+            self.create(&collection, &object).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the VirtualMachine of an instance.
+    async fn destroy(&self, id: &str) -> Result<(), String> {
+        const MACHINES: &str =
+            "/apis/vmoperator.vmware.com/v1alpha6/namespaces/workloads/virtualmachines";
+        let list = self.send(http::Request::get(MACHINES), Vec::new()).await?;
+        let uuid = id.trim_start_matches("vsphere://");
+        let is_meant = |it: &&Value| it["spec"]["biosUUID"] == uuid;
+        let found = list["items"].as_array().into_iter().flatten().find(is_meant);
+        let name = found.and_then(|it| it["metadata"]["name"].as_str());
+        let name = name.ok_or_else(|| format!("no VirtualMachine has the ID {id}"))?;
+        self.send(http::Request::delete(format!("{MACHINES}/{name}")), Vec::new()).await.map(drop)
+    }
+
+    async fn act(&self, act: &Act) -> Result<(), String> {
+        match act {
+            Act::RefuseCreations => {
+                let refusal = Action::KubeStatus(KubeStatus::new(403));
+                self.fault(Rule::new("refused", [refusal]).op(["create virtualmachines"]).after(1))
+            }
+            Act::ExhaustCapacity => self.take_away(ZONE).await,
+            Act::BreakConfiguration => self.take_away(BOOTSTRAP).await,
+            Act::HoldCreations | Act::SlowDeletions => self.reconcile(false),
+            Act::Release => self.release().await,
+            Act::DestroyMachine(id) => self.destroy(id).await,
+            Act::StopBackend => {
+                self.fault(Rule::new("down", [Action::Reset]))?;
+                self.apply(Command::EndWatches { plane: ControlPlane::Supervisor })
+            }
+            Act::StartBackend => {
+                self.rules.lock().expect("no holder panics").clear();
+                Ok(())
+            }
+            Act::Restart => {
+                self.kill();
+                self.run(self.seed).await
+            }
+        }
+    }
+
+    async fn connected(&self, as_whom: Credentials) -> Result<Connection, CallError> {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        {
+            let running = self.running.lock().expect("no holder panics");
+            let running = running.as_ref().ok_or_else(|| CallError::own("the server is down"))?;
+            running.pipes.send(theirs).map_err(|_| CallError::own("the server is down"))?;
+        }
+        let Some(tls) = &self.tls else {
+            return Ok(Connection { channel: Channel::open(ours).await?, tls: None });
+        };
+        let (stream, facts) = tls.client.connect(ours, HOST, as_whom).await?;
+        Ok(Connection { channel: Channel::open(stream).await?, tls: Some(facts) })
+    }
+}
+
+fn tls_files(tls: Arc<TlsMaterial>) -> TlsFiles {
+    let authorities = tls.client.authorities.clone();
+    Arc::new(move || {
+        let texts = [&tls.server.certificate, &tls.server.key, &authorities];
+        Ok(texts.map(|it| it.clone().into_bytes()))
+    })
+}
+
+impl Endpoint for Ours {
+    fn connect(&self, as_whom: Credentials) -> BoxFuture<'_, Result<Connection, CallError>> {
+        Box::pin(self.connected(as_whom))
+    }
+
+    fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+}
+
+impl Control for Ours {
+    fn carry_out(&self, act: &Act) -> BoxFuture<'_, Result<(), ActError>> {
+        let act = act.clone();
+        Box::pin(async move { self.act(&act).await.map_err(ActError::Failed) })
+    }
+}
