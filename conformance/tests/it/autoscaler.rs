@@ -15,7 +15,7 @@ use sim::world::supervisor::OperatorChange;
 use sim::world::vcenter::Power;
 use sim::world::{Command, ControlPlane, World};
 
-const GROUP: &str = "VirtualMachine/workloads/workers";
+pub(crate) const GROUP: &str = "VirtualMachine/workloads/workers";
 const OTHER: &str = "VirtualMachine/workloads/others";
 const DEADLINE: Duration = Duration::from_secs(5);
 const FAILED_PRECONDITION: i32 = 9;
@@ -98,7 +98,7 @@ async fn channel(ours: &Ours) -> Channel {
 }
 
 /// Returns the provider IDs of the machines in vCenter that are powered on, in order.
-fn running(sim: &Sim) -> Vec<String> {
+pub(crate) fn running(sim: &Sim) -> Vec<String> {
     let state = sim.world().read(|world| World::state(world).clone());
     let vcenter = state.vcenter("vc0").unwrap();
     let on = vcenter.inventory.machines().filter(|(_, _, it)| it.power == Power::PoweredOn);
@@ -109,7 +109,7 @@ fn running(sim: &Sim) -> Vec<String> {
 }
 
 /// Returns the number of VirtualMachine objects.
-fn objects(sim: &Sim) -> usize {
+pub(crate) fn objects(sim: &Sim) -> usize {
     let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
     sim.world().read(|world| World::state(world).objects(ControlPlane::Supervisor).count(&machines))
 }

@@ -25,6 +25,7 @@ use super::subject::{
 };
 use super::tls::{HOST, TlsMaterial};
 
+const AGENT: &str = "autoscaler";
 /// Label of Nodes with GPUs.
 const GPU_LABEL: &str = "example.com/gpu";
 /// Time within which the server lists the machines.
@@ -85,6 +86,9 @@ impl Listener for Pipes {
 }
 
 impl Ours {
+    /// User agent of the server. Rules that name it do not fire for the lab's own calls.
+    pub const AGENT: &'static str = AGENT;
+
     /// Starts a sim with a Supervisor and no machines, and our server with the groups of the checks.
     /// The group `pair` gets the machine that its minimum demands.
     ///
@@ -113,6 +117,17 @@ impl Ours {
     ///
     /// If sim or server cannot be started.
     pub async fn start(groups: String, seed: u64, is_tls: bool) -> Result<Self, String> {
+        let ours = Self::start_later(groups, seed, is_tls).await?;
+        ours.run(seed).await?;
+        Ok(ours)
+    }
+
+    /// Like [`Self::start`], without our server, which [`Self::run`] starts.
+    ///
+    /// # Errors
+    ///
+    /// If the sim cannot be started.
+    pub async fn start_later(groups: String, seed: u64, is_tls: bool) -> Result<Self, String> {
         let topology = Topology::zones(1).machines(0).supervisor();
         let sim = Arc::new(Sim::builder().topology(topology).seed(seed).start());
         let tls = is_tls.then(TlsMaterial::generate).transpose().map_err(|it| it.to_string())?;
@@ -130,7 +145,6 @@ impl Ours {
             "stringData": {"user-data": "#cloud-config"},
         });
         ours.create(SECRETS, &secret).await?;
-        ours.run(seed).await?;
         Ok(ours)
     }
 
@@ -170,7 +184,7 @@ impl Ours {
         let groups = Arc::clone(&self.groups);
         let deps = AutoscalerDeps {
             supervisor: SupervisorLink {
-                client: self.admin()?,
+                client: self.client(AGENT)?,
                 namespace: supervisor.namespace().to_owned(),
             },
             version: VmOperatorVersion::V1Alpha5,
@@ -209,19 +223,14 @@ impl Ours {
         self.running.lock().expect("no holder panics").take();
     }
 
-    /// Returns a client of the Supervisor with every permission.
-    ///
-    /// # Errors
-    ///
-    /// If the sim has no Supervisor.
-    pub fn admin(&self) -> Result<kube::Client, String> {
+    /// Returns a client of the Supervisor with every permission and this user agent.
+    fn client(&self, agent: &'static str) -> Result<kube::Client, String> {
         let supervisor = self.sim.supervisor().ok_or("the sim has no Supervisor")?;
         let service = supervisor.server().service("autoscaler");
         let token = supervisor.admin_token().to_owned();
         let tokens = TokenSource::new(Arc::new(move || Ok(token.clone().into_bytes())));
-        let agent = http::HeaderValue::from_static("autoscaler");
         let client = kube::Client::new(service, supervisor.namespace());
-        Ok(authenticated(client, Arc::new(tokens), agent))
+        Ok(authenticated(client, Arc::new(tokens), http::HeaderValue::from_static(agent)))
     }
 
     async fn create(&self, collection: &str, object: &Value) -> Result<(), String> {
@@ -231,7 +240,7 @@ impl Ours {
 
     async fn send(&self, request: http::request::Builder, body: Vec<u8>) -> Result<Value, String> {
         let request = request.body(body).map_err(|err| err.to_string())?;
-        self.admin()?.request::<Value>(request).await.map_err(|err| err.to_string())
+        self.client("lab")?.request::<Value>(request).await.map_err(|err| err.to_string())
     }
 
     /// Deletes an object until [`Act::Release`] creates it again.

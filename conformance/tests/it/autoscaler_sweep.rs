@@ -1,0 +1,206 @@
+//! Plays the life of a group, 0 → 3 → 1 → 0 machines, once per call of our server for the Cluster
+//! Autoscaler to the Supervisor and per failure of this call. No failure may lose a machine, make
+//! one twice, or delete one that the autoscaler did not name.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use conformance::lab::autoscaler::{
+    Answer, Credentials, Endpoint as _, Generation, Instance, Ours, SentNode, Session, Transcript,
+};
+use sim::faults::{Action, KubeStatus, Rule};
+
+use super::autoscaler::{GROUP, objects, running};
+
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Pause between two loops of the autoscaler.
+const SCAN: Duration = Duration::from_secs(10);
+/// Number of loops after which the autoscaler must have reached what it wants.
+const PATIENCE: u32 = 90;
+
+/// What becomes of one call.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    /// The Supervisor refuses it.
+    Refused,
+    /// The connection breaks before it takes effect.
+    CutBefore,
+    /// The connection breaks after it took effect.
+    CutAfter,
+    /// The process of the server is killed before it takes effect.
+    KilledBefore,
+    /// The process of the server is killed after it took effect.
+    KilledAfter,
+}
+
+impl Failure {
+    const ALL: [Self; 5] =
+        [Self::Refused, Self::CutBefore, Self::CutAfter, Self::KilledBefore, Self::KilledAfter];
+
+    /// Returns the rule for the n-th call of the server.
+    fn rule(self, n: u64) -> Rule {
+        let action = match self {
+            Self::Refused => Action::KubeStatus(KubeStatus::new(500)),
+            Self::CutBefore | Self::CutAfter => Action::Reset,
+            Self::KilledBefore | Self::KilledAfter => Action::Blackhole,
+        };
+        let rule =
+            Rule::new("failure", [action]).on(sim::Face::Supervisor).user_agent(Ours::AGENT).nth(n);
+        if matches!(self, Self::CutAfter | Self::KilledAfter) { rule.applied() } else { rule }
+    }
+
+    fn kills(self) -> bool {
+        matches!(self, Self::KilledBefore | Self::KilledAfter)
+    }
+}
+
+/// The autoscaler of the life.
+struct Life {
+    ours: Ours,
+}
+
+impl Life {
+    async fn session(&self) -> Answer<Session> {
+        let channel = self.ours.connect(Credentials::Expected).await?.channel;
+        Ok(Session::new(channel, Generation::G3, DEADLINE, Transcript::default()))
+    }
+
+    /// Repeats a loop of the autoscaler until it returns a value. A failed call ends the loop.
+    async fn until<T>(&self, turn: impl AsyncFn(Session) -> Answer<Option<T>>) -> Option<T> {
+        for _ in 0..PATIENCE {
+            let turned = async {
+                let session = self.session().await?;
+                session.refresh().await?;
+                turn(session).await
+            };
+            if let Ok(Some(value)) = turned.await {
+                return Some(value);
+            }
+            tokio::time::sleep(SCAN).await;
+        }
+        None
+    }
+
+    /// Raises the size to `n`, and returns the IDs when all instances run.
+    async fn grow(&self, n: i32) -> Result<BTreeSet<String>, String> {
+        let run = self.until(async |session| {
+            let size = session.target(GROUP).await?;
+            if size < n {
+                session.increase(GROUP, n - size).await?;
+            }
+            let all = session.instances(GROUP).await?;
+            let run = all.iter().filter(|it| it.state() == Instance::RUNNING);
+            let run: BTreeSet<String> = run.map(|it| it.id.clone()).collect();
+            Ok((all.len() >= 3 && run.len() == all.len()).then_some(run))
+        });
+        let run = run.await.ok_or("the instances do not run")?;
+        if run.len() != 3 {
+            return Err(format!("{} machines were made, not 3", run.len()));
+        }
+        Ok(run)
+    }
+
+    /// Deletes these instances, and returns when they are gone.
+    async fn shrink(&self, ids: &BTreeSet<String>) -> Result<(), String> {
+        let deleted = self.until(async |session| {
+            session.delete(GROUP, ids.iter().map(|id| SentNode::new(id, "node"))).await?;
+            Ok(Some(()))
+        });
+        deleted.await.ok_or("the deletion is never accepted")?;
+        let gone = self.until(async |session| {
+            let all = session.instances(GROUP).await?;
+            Ok(all.iter().all(|it| !ids.contains(&it.id)).then_some(()))
+        });
+        gone.await.ok_or("the instances are not gone")?;
+        Ok(())
+    }
+
+    /// Compares size, list, objects and machines with the instances that must live.
+    async fn agrees(&self, live: &BTreeSet<String>) -> Result<(), String> {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let shown = self.until(async |session| {
+            Ok(Some((session.target(GROUP).await?, session.live(GROUP).await?)))
+        });
+        let (size, listed) = shown.await.ok_or("the server does not answer")?;
+        let machines: BTreeSet<String> = running(self.ours.sim()).into_iter().collect();
+        let n = live.len();
+        if usize::try_from(size) != Ok(n) || listed != *live {
+            return Err(format!("the size is {size}, {listed:?} are listed, not {live:?}"));
+        }
+        if machines != *live || objects(self.ours.sim()) != n {
+            return Err(format!("the machines {machines:?} run, not {live:?}"));
+        }
+        Ok(())
+    }
+
+    async fn play(&self) -> Result<(), String> {
+        let all = self.grow(3).await.map_err(|why| format!("0 → 3: {why}"))?;
+        self.agrees(&all).await.map_err(|why| format!("after 0 → 3: {why}"))?;
+        let victims: BTreeSet<String> = all.iter().take(2).cloned().collect();
+        self.shrink(&victims).await.map_err(|why| format!("3 → 1: {why}"))?;
+        let survivor: BTreeSet<String> = all.difference(&victims).cloned().collect();
+        self.agrees(&survivor).await.map_err(|why| format!("after 3 → 1: {why}"))?;
+        self.shrink(&survivor).await.map_err(|why| format!("1 → 0: {why}"))?;
+        self.agrees(&BTreeSet::new()).await.map_err(|why| format!("after 1 → 0: {why}"))
+    }
+}
+
+/// Kills the server when the rule has fired, and starts it again without the rule.
+async fn killer(ours: Ours) {
+    while ours.sim().fired().iter().all(|(_, n)| *n == 0) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    ours.kill();
+    ours.sim().heal();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    ours.run(2).await.unwrap();
+}
+
+/// Plays the life with a failure of the n-th call. Returns whether the call took place.
+fn play(failure: Failure, n: u64) -> Result<bool, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let ours = Ours::start_later(file(), 1, false).await.unwrap();
+        let _rule = ours.sim().fault(failure.rule(n)).unwrap();
+        ours.run(1).await.unwrap();
+        let killer = failure.kills().then(|| tokio::spawn(killer(ours.clone())));
+        let life = Life { ours: ours.clone() };
+        let outcome = life.play().await;
+        if let Some(killer) = killer {
+            killer.abort();
+        }
+        let has_fired = ours.sim().fired().iter().any(|(_, n)| *n > 0);
+        outcome.map(|()| has_fired)
+    })
+}
+
+fn file() -> String {
+    "groups:\n- name: workers\n  max: 3\n  machine: {className: best-effort-small, \
+     imageName: vmi-0123456789abcdef0, storageClass: gold, \
+     bootstrap: {secretName: workers-bootstrap}}\n"
+        .to_owned()
+}
+
+#[test]
+fn no_failure_of_a_call_loses_repeats_or_deletes_a_machine_that_was_not_named() {
+    let mut wrong = Vec::new();
+    let mut n_played = 0;
+    for failure in Failure::ALL {
+        for n in 1.. {
+            match play(failure, n) {
+                Ok(true) => n_played += 1,
+                Ok(false) => break,
+                Err(why) => {
+                    n_played += 1;
+                    wrong.push(format!("{failure:?} {n}: {why}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {n_played} trials:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n_played > 50, "only {n_played} trials");
+}
