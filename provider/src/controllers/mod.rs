@@ -4,6 +4,7 @@
 pub(crate) mod autoscaler;
 pub(crate) mod lifecycle;
 pub(crate) mod node;
+mod quantity;
 mod queue;
 mod taints;
 
