@@ -7,6 +7,7 @@
 
 mod bucket;
 mod client;
+mod discovery;
 mod events;
 mod lease;
 mod list_watch;
@@ -20,6 +21,7 @@ pub(crate) use bucket::TokenBucket;
 #[cfg(test)]
 pub(crate) use client::ErrorDetails;
 pub(crate) use client::{Cluster, ClusterError, PatchKind};
+pub(crate) use discovery::served_version;
 pub(crate) use events::{Events, Severity, Subject, send_event};
 pub(crate) use lease::{Moment, WritePermission};
 pub(crate) use list_watch::{Collection, ObjectChange, ObjectView, follow};
