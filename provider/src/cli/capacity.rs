@@ -64,7 +64,7 @@ const SWITCHES: [(&str, bool, &str); 6] = [
 ];
 
 /// Flags that have no effect with `--template`.
-const ONLY_IN_CLUSTERS: [&str; 8] = [
+const ONLY_IN_CLUSTERS: [&str; 9] = [
     "kubeconfig",
     "namespace",
     "watch_filter",
@@ -73,6 +73,7 @@ const ONLY_IN_CLUSTERS: [&str; 8] = [
     "clear-unknown",
     "filter-classes",
     "govmomi",
+    "v",
 ];
 
 /// A parsed command line of `provider capacity`.
@@ -149,8 +150,9 @@ fn check_preview(matches: &ArgMatches) -> Result<(), ArgumentsError> {
     for name in ONLY_IN_CLUSTERS {
         if matches.value_source(name) == Some(ValueSource::CommandLine) {
             let err = InputError::new("has no effect with --template");
-            let flag = name.replace('_', "-");
-            return Err(err.remedy("leave it out").in_flag(&flag).into());
+            let flag =
+                if name == "v" { "-v".to_owned() } else { format!("--{}", name.replace('_', "-")) };
+            return Err(err.remedy("leave it out").in_source(flag).into());
         }
     }
     Ok(())

@@ -6,7 +6,7 @@
 //! | [`keys`], [`kind`], [`settings`] | names, kinds of objects, flags |
 //! | [`plan`] | decides what to write; pure |
 //! | [`objects`], [`run`] | known objects; lists, watches and writes |
-//! | [`preview`] | what would be written, from files |
+//! | [`preview`] | shows the writes for a template, from files |
 //! | [`scale_from_zero`] | reads groups as the autoscaler's Cluster API provider does; pure |
 
 mod keys;

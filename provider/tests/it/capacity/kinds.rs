@@ -1,13 +1,13 @@
 //! Management clusters that lack some of the kinds, or get and lose them.
 
 use std::{
+    cell::RefCell,
     io::{self, Write},
-    sync::{Arc, Mutex},
+    sync::Once,
 };
 
 use provider::CapacitySettings;
 use serde_json::{Value, json};
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::{DEFINITIONS, Management, NAMESPACE, s};
 
@@ -15,13 +15,17 @@ const TEMPLATES: &str = "vspheremachinetemplates.vmware.infrastructure.cluster.x
 const CLASSES: &str =
     "/apis/vmoperator.vmware.com/v1alpha6/namespaces/workloads/virtualmachineclasses";
 
-/// The log of this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+thread_local! {
+    /// Log of the test on this thread; `None` if the test keeps none.
+    static LOG: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
 
-impl Write for Log {
+/// Writer of the log of the current thread.
+struct ThreadLog;
+
+impl Write for ThreadLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        LOG.with_borrow_mut(|log| log.iter_mut().for_each(|log| log.extend_from_slice(bytes)));
         Ok(bytes.len())
     }
 
@@ -30,19 +34,22 @@ impl Write for Log {
     }
 }
 
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
+/// Keeps the log of this thread. The subscriber is that of all threads, because tracing may forget a
+/// subscriber of one thread when tests on other threads log at the same moment.
+fn keep_log() {
+    static SUBSCRIBER: Once = Once::new();
+    SUBSCRIBER.call_once(|| {
+        let subscriber = tracing_subscriber::fmt().with_writer(|| ThreadLog).with_ansi(false);
+        tracing::subscriber::set_global_default(subscriber.finish()).unwrap();
+    });
+    LOG.set(Some(Vec::new()));
 }
 
-impl Log {
-    fn count(&self, words: &[&str]) -> usize {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
-    }
+/// Returns the number of lines with all these words in the log of this thread.
+fn n_logged(words: &[&str]) -> usize {
+    let log = LOG.with_borrow(|log| log.clone().unwrap());
+    let text = String::from_utf8(log).unwrap();
+    text.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
 }
 
 async fn create_template(management: &Management) {
@@ -66,9 +73,7 @@ async fn status(management: &Management) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn an_absent_kind_is_logged_once_and_served_as_soon_as_it_is_installed() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    keep_log();
     let management = Management::supervisor(&[]).await;
     let controller = management.start(CapacitySettings::default()).await;
     tokio::time::sleep(s(1800)).await;
@@ -79,15 +84,15 @@ async fn an_absent_kind_is_logged_once_and_served_as_soon_as_it_is_installed() {
         "machinedeployments.cluster.x-k8s.io",
         "machinesets.cluster.x-k8s.io",
     ] {
-        assert_eq!(log.count(&[absent, kind]), 1, "{kind}");
+        assert_eq!(n_logged(&[absent, kind]), 1, "{kind}");
     }
-    assert_eq!(log.count(&[absent, "virtualmachineclasses"]), 0);
+    assert_eq!(n_logged(&[absent, "virtualmachineclasses"]), 0);
     management.define(&[TEMPLATES]).await;
     create_template(&management).await;
     tokio::time::sleep(s(65)).await;
     let capacity = json!({"capacity": {"cpu": "2", "memory": "4Gi"}});
     assert_eq!(status(&management).await, capacity);
-    assert_eq!(log.count(&["WARN"]), 0, "an absent kind is no failure");
+    assert_eq!(n_logged(&["WARN"]), 0, "an absent kind causes no warning");
     controller.stop().await;
 }
 
@@ -133,4 +138,30 @@ async fn changes_are_seen_after_many_watches_and_the_stop_is_prompt() {
     let start = tokio::time::Instant::now();
     controller.stop().await;
     assert!(start.elapsed() < s(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_no_longer_served_gives_way_to_another() {
+    let management = Management::supervisor(&[TEMPLATES]).await;
+    let controller = management.start(CapacitySettings::default()).await;
+    let path = format!("{DEFINITIONS}/{TEMPLATES}");
+    let mut definition = management.get(&path).await;
+    for version in definition["spec"]["versions"].as_array_mut().unwrap() {
+        let is_older = version["name"] == "v1beta1";
+        version["served"] = is_older.into();
+    }
+    management.send("PUT", &path, Some(&definition)).await;
+    let older = format!(
+        "/apis/vmware.infrastructure.cluster.x-k8s.io/v1beta1/namespaces/{NAMESPACE}/vspheremachinetemplates"
+    );
+    let template = json!({
+        "apiVersion": "vmware.infrastructure.cluster.x-k8s.io/v1beta1",
+        "kind": "VSphereMachineTemplate", "metadata": {"name": "workers"},
+        "spec": {"template": {"spec": {"className": "best-effort-small"}}},
+    });
+    management.create(&older, template).await;
+    tokio::time::sleep(s(60)).await;
+    let read = management.get(&format!("{older}/workers")).await;
+    assert_eq!(read["status"], json!({"capacity": {"cpu": "2", "memory": "4Gi"}}));
+    controller.stop().await;
 }

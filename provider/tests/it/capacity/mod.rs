@@ -1,5 +1,5 @@
 //! Tests of `provider capacity` against the API servers of the simulator, in virtual time. The
-//! numbers CAPZ-… are those of `SPECIFICATION.md`.
+//! numbers CAPZ-… are those of section 10 of `SPECIFICATION.md`.
 
 mod kinds;
 mod process;
@@ -10,14 +10,28 @@ use std::{sync::Arc, time::Duration};
 
 use provider::{CapacityDeps, CapacitySettings, TokenSource, authenticated};
 use serde_json::{Value, json};
-use sim::{Sim, world::Topology};
+use sim::{Identity, Sim, world::Topology};
 use tokio_util::sync::CancellationToken;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NAMESPACE: &str = "workloads";
+const TOKEN: &str = "token-of-the-controller";
+const ADMIN: &str = "token-of-the-test";
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+/// The user as which the controller makes its requests.
+fn identity() -> Identity {
+    Identity { user: "capacity".into(), groups: vec!["system:authenticated".into()] }
+}
+
+fn client(service: sim::Service, token: &str) -> kube::Client {
+    let token = token.to_owned();
+    let tokens = TokenSource::new(Arc::new(move || Ok(token.clone().into_bytes())));
+    let agent = http::HeaderValue::from_static("test");
+    authenticated(kube::Client::new(service, NAMESPACE), Arc::new(tokens), agent)
 }
 
 /// The management cluster, of which the controller and the test are clients.
@@ -39,16 +53,13 @@ impl Management {
         let sim = Sim::builder().topology(Topology::zones(1).machines(0).supervisor()).start();
         let (controller, test) = {
             let supervisor = sim.supervisor().unwrap();
-            let client = |name: &str| {
-                let service = supervisor.server().service(name);
-                let token = supervisor.admin_token().to_owned();
-                let tokens = TokenSource::new(Arc::new(move || Ok(token.clone().into_bytes())));
-                let agent = http::HeaderValue::from_str(name).unwrap();
-                authenticated(kube::Client::new(service, NAMESPACE), Arc::new(tokens), agent)
-            };
-            (client("controller"), client("test"))
+            supervisor.tokens().issue(TOKEN, identity(), None);
+            let service = |name: &str| supervisor.server().service(name);
+            let admin = supervisor.admin_token();
+            (client(service("controller"), TOKEN), client(service("test"), admin))
         };
         let management = Self { sim, controller, test };
+        management.grant().await;
         management.define(kinds).await;
         management
     }
@@ -56,14 +67,35 @@ impl Management {
     /// A cluster without VM Operator and with the definitions of these kinds.
     async fn cluster(kinds: &[&str]) -> Self {
         let sim = Sim::builder().topology(Topology::zones(1).machines(0)).start();
-        let client = |name: &str| kube::Client::new(sim.cluster().service(name), NAMESPACE);
-        let (controller, test) = (client("controller"), client("test"));
+        sim.tokens().issue(TOKEN, identity(), None);
+        sim.tokens().issue(ADMIN, Identity::admin(), None);
+        sim.access().require_rbac();
+        let service = |name: &str| sim.cluster().service(name);
+        let (controller, test) =
+            (client(service("controller"), TOKEN), client(service("test"), ADMIN));
         let management = Self { sim, controller, test };
+        management.grant().await;
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         management.create("/api/v1/namespaces", namespace).await;
         management.define(kinds).await;
         management
+    }
+
+    /// Gives the controller the role of the documentation, and no other.
+    async fn grant(&self) {
+        let roles = "/apis/rbac.authorization.k8s.io/v1";
+        let role: Value = serde_saphyr::from_str(include_str!("role.yaml")).unwrap();
+        let name = &role["metadata"]["name"];
+        let group = "rbac.authorization.k8s.io";
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": identity().user}],
+        });
+        self.create(&format!("{roles}/clusterroles"), role).await;
+        self.create(&format!("{roles}/clusterrolebindings"), binding).await;
     }
 
     /// Installs the definitions of kinds, by the names of the definitions.

@@ -19,7 +19,7 @@ pub(crate) use self::{
     status::{StatusForm, Subject, plan_status},
 };
 
-/// What is known of an object that another object names.
+/// Knowledge of an object that another object names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Referent {
     /// The object.

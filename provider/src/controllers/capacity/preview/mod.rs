@@ -1,4 +1,4 @@
-//! What the controller would write for a template, from files and without a cluster.
+//! Preview of the writes for a template, from files and without a cluster.
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ mod bounds;
 mod drivers;
 mod labels;
 mod options;
+mod reference;
 mod resources;
 mod taints;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use self::{
     bounds::Bounds,
     drivers::{CsiDriver, DeviceSlice},
     options::GroupOptions,
+    reference::{TemplateReference, template_reference},
     taints::ReadTaint,
 };
 

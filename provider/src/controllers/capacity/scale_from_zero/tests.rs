@@ -403,3 +403,35 @@ fn reserved_resources_are_not_allocatable() {
     assert_eq!(texts, ["cpu=3500m", "memory=7Gi", "pods=110"]);
     assert_eq!(node.capacity["cpu"].to_string(), "4");
 }
+
+#[test]
+fn the_template_of_a_group_is_named_in_both_versions_of_cluster_api() {
+    let read = |reference: Value| {
+        let spec = json!({"infrastructureRef": reference});
+        template_reference(&json!({"spec": {"template": {"spec": spec}}}))
+    };
+    let reference = |api_group: &str, version: Option<&str>| {
+        Ok(Some(TemplateReference {
+            api_group: api_group.to_owned(),
+            version: version.map(str::to_owned),
+            resource: "dockermachinetemplates".to_owned(),
+            name: "t".to_owned(),
+        }))
+    };
+    let kind = "DockerMachineTemplate";
+    let group = "infrastructure.cluster.x-k8s.io";
+    assert_eq!(read(Value::Null), Ok(None));
+    assert_eq!(read(json!({"apiGroup": group, "kind": kind, "name": "t"})), reference(group, None));
+    let older = json!({"apiVersion": format!("{group}/v1beta1"), "kind": kind, "name": "t"});
+    assert_eq!(read(older), reference(group, Some("v1beta1")));
+    let core = json!({"apiVersion": "v1", "kind": kind, "name": "t"});
+    assert_eq!(read(core), reference("", Some("v1")));
+    for (incomplete, key) in [
+        (json!({"kind": kind, "name": "t"}), "apiGroup"),
+        (json!({"apiGroup": group, "name": "t"}), "kind"),
+        (json!({"apiGroup": group, "kind": kind, "name": ""}), "name"),
+    ] {
+        let refused = read(incomplete).unwrap_err().to_string();
+        assert_eq!(refused, format!("infrastructureRef: {key}: is missing; correct the group"));
+    }
+}

@@ -1,4 +1,4 @@
-//! Tests of the decisions, by table. The numbers CAPZ-… are those of `SPECIFICATION.md`.
+//! Tests of the decisions, by table. The numbers CAPZ-… are those of section 10 of `SPECIFICATION.md`.
 
 mod annotations;
 mod status;
