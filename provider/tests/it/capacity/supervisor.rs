@@ -360,6 +360,9 @@ async fn capz_016_a_write_changes_only_its_own_keys_of_the_status() {
             "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux"},
         })
     );
+    let managers = after["metadata"]["managedFields"].as_array().unwrap();
+    let own = managers.iter().find(|it| it["manager"] == "vsphere-capacity").unwrap();
+    assert_eq!(own["subresource"], "status");
     for object in [&mut before, &mut after] {
         object["status"] = Value::Null;
         object["metadata"]["resourceVersion"] = Value::Null;

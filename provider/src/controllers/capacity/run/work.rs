@@ -22,6 +22,9 @@ use crate::cluster::{ClusterError, PatchKind, encode, served_version};
 
 /// Version of the templates whose status has no `nodeInfo`.
 const WITHOUT_NODE_INFO: &str = "v1beta1";
+/// Query with the name under which `metadata.managedFields` lists the writes. Without it, the API
+/// server derives the name from the client library.
+const FIELD_MANAGER: &str = "?fieldManager=vsphere-capacity";
 
 /// Reason why an object is not yet as it must be.
 struct Unfinished {
@@ -139,6 +142,7 @@ async fn write(shared: &Shared, target: &Target, patch: &Value) -> Result<(), Un
     if *kind == Kind::SupervisorTemplate {
         path.push_str("/status");
     }
+    path.push_str(FIELD_MANAGER);
     match shared.cluster.patch(&path, PatchKind::Merge, patch).await {
         Ok(written) => {
             tracing::info!(%kind, object = %name, %patch, "published a capacity");
