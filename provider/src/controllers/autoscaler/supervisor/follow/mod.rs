@@ -54,3 +54,6 @@ impl ObjectView for Shared {
         self.mark_current();
     }
 }
+
+#[cfg(test)]
+mod tests;
