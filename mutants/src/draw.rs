@@ -79,11 +79,18 @@ const VCENTER_ALONE: [&str; 15] = [
     "provider/src/config/validate.rs",
 ];
 
-/// Paths of code that the catalogue does not run: the server for the Cluster Autoscaler.
-const NOT_PLAYED: [&str; 3] = [
+/// Paths of code that the catalogue does not run: the server for the Cluster Autoscaler, the
+/// publisher of capacities, and what only these two use.
+const NOT_PLAYED: [&str; 9] = [
     "provider/src/controllers/autoscaler",
+    "provider/src/controllers/capacity",
+    "provider/src/controllers/quantity.rs",
+    "provider/src/cluster/discovery.rs",
+    "provider/src/cluster/list_watch",
     "provider/src/cli/autoscaler.rs",
+    "provider/src/cli/capacity.rs",
     "provider/src/process/autoscaler.rs",
+    "provider/src/process/capacity.rs",
 ];
 
 /// True if a mode uses the code of this file.

@@ -105,6 +105,13 @@ pub use supervisor::{
     SupervisorSettings, TokenError, TokenReader, TokenSource, authenticated, read_mounted,
 };
 
+// Hidden: the controller of `provider capacity`, and the reader of groups for a server.
+#[doc(hidden)]
+pub use controllers::capacity::{
+    CapacityDeps, CapacityFiles, CapacityPanicked, CapacitySettings, GpuMapping, NamedText,
+    preview, scale_from_zero,
+};
+
 // Hidden: the vocabulary of the controllers and the two backends, which no other crate uses.
 #[doc(hidden)]
 pub use config::parse_secret;

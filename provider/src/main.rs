@@ -9,8 +9,10 @@ const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some(provider::cli::AUTOSCALER) {
-        return autoscaler(words);
+    match words.next().as_deref() {
+        Some(provider::cli::AUTOSCALER) => return autoscaler(words),
+        Some(provider::cli::CAPACITY) => return capacity(words),
+        _ => {}
     }
     let arguments = match provider::cli::parse(std::env::args()) {
         Ok(arguments) => arguments,
@@ -62,6 +64,29 @@ fn autoscaler(words: impl Iterator<Item = String>) -> ExitCode {
             match err {
                 process::AutoscalerFailure::Input(_) => ExitCode::from(BAD_INPUT),
                 process::AutoscalerFailure::Other(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Runs `provider capacity` with the words after it.
+fn capacity(words: impl Iterator<Item = String>) -> ExitCode {
+    let arguments = match provider::cli::parse_capacity(words) {
+        Ok(arguments) => arguments,
+        Err(provider::cli::ArgumentsError::Clap(err)) => err.exit(),
+        Err(err) => {
+            process::print_error(&err.to_string());
+            return ExitCode::from(BAD_INPUT);
+        }
+    };
+    process::start_logging(arguments.v, false);
+    match process::run_capacity(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            process::print_error(&err.to_string());
+            match err {
+                process::CapacityFailure::Input(_) => ExitCode::from(BAD_INPUT),
+                process::CapacityFailure::Other(_) => ExitCode::FAILURE,
             }
         }
     }

@@ -7,6 +7,7 @@
 //! boolean flag needs the second form), and a boolean flag without a value means true.
 
 mod autoscaler;
+mod capacity;
 mod controllers;
 mod flags;
 mod serving;
@@ -24,6 +25,9 @@ use crate::{
 pub use crate::input::parse_duration;
 pub use autoscaler::{
     AutoscalerArguments, COMMAND as AUTOSCALER, autoscaler_command, parse_autoscaler,
+};
+pub use capacity::{
+    COMMAND as CAPACITY, CapacityArguments, PreviewPaths, capacity_command, parse_capacity,
 };
 pub use serving::ServingArguments;
 pub use supervisor::SupervisorArguments;
@@ -86,7 +90,9 @@ pub fn command() -> Command {
         .about("A vSphere cloud provider for Kubernetes (vCenter and Supervisor mode)")
         .version(env!("CARGO_PKG_VERSION"))
         .after_help(
-            "Commands:\n  autoscaler  Serves Cluster Autoscalers with machines of a Supervisor",
+            "Commands:\n  \
+             autoscaler  Serves Cluster Autoscalers with machines of a Supervisor\n  \
+             capacity    Publishes the capacity of Cluster API machine templates",
         )
         .args_override_self(true);
     for flag in FLAGS {

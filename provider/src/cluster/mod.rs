@@ -1,4 +1,4 @@
-//! Access to a Kubernetes API server: requests with deadlines, the node watch, events, and the
+//! Access to a Kubernetes API server: requests with deadlines, lists and watches, events, and the
 //! leader lease.
 //!
 //! Requests go through [`kube::Client`] for its transport and authentication only. Retries,
@@ -7,8 +7,10 @@
 
 mod bucket;
 mod client;
+mod discovery;
 mod events;
 mod lease;
+mod list_watch;
 mod nodes;
 mod pauses;
 mod spam;
@@ -19,8 +21,10 @@ pub(crate) use bucket::TokenBucket;
 #[cfg(test)]
 pub(crate) use client::ErrorDetails;
 pub(crate) use client::{Cluster, ClusterError, PatchKind};
+pub(crate) use discovery::served_version;
 pub(crate) use events::{Events, Severity, Subject, send_event};
 pub(crate) use lease::{Moment, WritePermission};
+pub(crate) use list_watch::{Collection, ObjectChange, ObjectView, follow};
 pub(crate) use nodes::NodeStore;
 pub(crate) use pauses::Pauses;
 pub(crate) use stream::{WatchEvents, WatchItem, encode};

@@ -2,8 +2,10 @@
 //! modules and in the modules that those call. `autoscaler` is a server that another program calls.
 
 pub(crate) mod autoscaler;
+pub(crate) mod capacity;
 pub(crate) mod lifecycle;
 pub(crate) mod node;
+mod quantity;
 mod queue;
 mod taints;
 

@@ -17,16 +17,26 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, InputE
         // As in client-go, this client has no credentials, even inside a cluster: the token of the
         // pod is only for the API server of that cluster.
         (None, Some(master)) => make_client(kube::Config::new(master), "--master"),
-        (None, None) => {
-            let config = kube::Config::incluster().map_err(|err| {
-                let err = InputError::new(format!(
-                    "cannot find the configuration of a cluster around this process: {err}"
-                ));
-                err.remedy("give a kubeconfig: --kubeconfig FILE")
-            })?;
-            make_client(config, "the configuration of this cluster")
-        }
+        (None, None) => client_of_this_cluster(),
     }
+}
+
+/// Makes a client from the file of `--kubeconfig`, or of the cluster around this process.
+pub(super) async fn client_from(kubeconfig: Option<&Path>) -> Result<kube::Client, InputError> {
+    match kubeconfig {
+        Some(path) => client_from_file("kubeconfig", path, None).await,
+        None => client_of_this_cluster(),
+    }
+}
+
+fn client_of_this_cluster() -> Result<kube::Client, InputError> {
+    let config = kube::Config::incluster().map_err(|err| {
+        let err = InputError::new(format!(
+            "cannot find the configuration of a cluster around this process: {err}"
+        ));
+        err.remedy("give a kubeconfig: --kubeconfig FILE")
+    })?;
+    make_client(config, "the configuration of this cluster")
 }
 
 /// Makes a client from the kubeconfig that a flag names; `master` replaces the address in it.

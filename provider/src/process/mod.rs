@@ -2,6 +2,7 @@
 //! signals, and the HTTPS endpoint.
 
 mod autoscaler;
+mod capacity;
 mod endpoint;
 mod files;
 mod kube;
@@ -26,6 +27,7 @@ use tracing_subscriber::EnvFilter;
 use self::files::{SystemRoots, read_secrets, read_text, trust};
 
 pub(crate) use autoscaler::{AutoscalerFailure, run as run_autoscaler};
+pub(crate) use capacity::{CapacityFailure, run as run_capacity};
 pub(crate) use serve::{run, runtime};
 
 /// Writes an error to standard error, without the log, which may not have started yet.

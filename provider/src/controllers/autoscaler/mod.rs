@@ -12,7 +12,6 @@ mod group;
 mod groups;
 mod instance;
 mod plan;
-mod quantity;
 mod serve;
 mod service;
 mod status;

@@ -8,8 +8,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Deserialize;
 
-use super::quantity::Quantity;
-use crate::InputError;
+use crate::{InputError, controllers::quantity::Quantity};
 
 pub(crate) use file::parse;
 pub(crate) use template::{Capacity, Platform, node};

@@ -6,13 +6,10 @@ use provider_vcenter::Chain;
 use serde_json::Value;
 
 use super::{
-    super::{
-        group::{Capacity, Group},
-        quantity::Quantity,
-    },
+    super::group::{Capacity, Group},
     Shared,
 };
-use crate::cluster::encode;
+use crate::{cluster::encode, controllers::quantity::Quantity};
 
 /// Reads the classes of these groups. A class that cannot be read keeps its last known resources.
 pub(super) async fn read(shared: &Shared, groups: &[Arc<Group>]) {
