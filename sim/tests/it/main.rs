@@ -20,5 +20,6 @@ mod stale;
 mod supervisor;
 mod testing;
 mod transports;
+mod vim25;
 mod wire;
 mod xml;

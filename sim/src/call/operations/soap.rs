@@ -1,6 +1,7 @@
 //! Operations of vim25 that the simulated vCenter supports, and for each the parts of a request
-//! that the ledger and the fault rules need. The vCenter refuses all others: with `NotSupported`,
-//! if the caller is logged in and the object exists.
+//! that the ledger and the fault rules need. The vCenter refuses all others, if the caller is logged
+//! in and the object exists: with `NotSupported`, or with the fault of a method that the object or
+//! vim25 does not have.
 
 use super::operation_table;
 use crate::call::Class;

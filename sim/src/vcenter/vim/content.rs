@@ -53,6 +53,9 @@ pub(crate) const MANAGERS: &[(&str, &str, &str)] = &[
     ("failoverClusterManager", "FailoverClusterManager", "FailoverClusterManager"),
 ];
 
+/// Prefix of the id of a datastore's browser, before the id of the datastore.
+pub(crate) const BROWSER: &str = "datastoreBrowser-";
+
 /// Returns the `ServiceContent` of a vCenter.
 pub(crate) fn service_content(vc: &VCenter) -> Object {
     let mut content = Object::new("ServiceContent").with("rootFolder", vc.root());

@@ -9,7 +9,8 @@ use sim_world::{Outcome, VcRequest};
 use super::operations::{Answer, Caller, Failure, Vim};
 use crate::call::operations::soap::Operation as Op;
 use crate::shared_world::Locked;
-use crate::vcenter::vim::data::{Node, Reference, Value, VimFault, types};
+use crate::vcenter::vim::content::BROWSER;
+use crate::vcenter::vim::data::{Node, Reference, Value, VimFault};
 
 impl Vim {
     pub(super) fn start_task(
@@ -23,16 +24,8 @@ impl Vim {
         let Some(work) = work(operation, arguments)? else {
             return Err(VimFault::not_supported(claimed, operation.name()).into());
         };
-        let entity = MoRef::parse(id.trim_start_matches("datastoreBrowser-"))
+        let entity = MoRef::parse(id.trim_start_matches(BROWSER))
             .ok_or_else(|| VimFault::not_found(claimed, id))?;
-        let actual = if id.starts_with("datastoreBrowser-") {
-            "HostDatastoreBrowser"
-        } else {
-            entity.kind.type_name()
-        };
-        if !types::is_a(actual, target(operation)) {
-            return Err(VimFault::not_supported(actual, operation.name()).into());
-        }
         let session = self.vc(world).logins.session(SessionService::Soap, caller.token);
         let user = session
             .and_then(|session| session.user.clone())
@@ -44,9 +37,9 @@ impl Vim {
     }
 
     /// Answers `ShutdownGuest`, `RebootGuest` and `StandbyGuest`. The answer does not wait for the
-    /// guest to carry out the request. Fails for any other operation, for an object that does not
-    /// exist or is not a machine, and for a machine that is not connected, is not powered on, or
-    /// does not run VMware Tools.
+    /// guest to carry out the request. Fails for any other operation, for a machine that does not
+    /// exist, and for a machine that is not connected, is not powered on, or does not run VMware
+    /// Tools.
     pub(super) fn guest_request(
         &self,
         world: &mut Locked<'_>,
@@ -60,10 +53,6 @@ impl Vim {
             other => return Err(VimFault::not_supported(claimed, other.name()).into()),
         };
         let machine = MoRef::parse(id).ok_or_else(|| VimFault::not_found(claimed, id))?;
-        if machine.kind != Kind::Machine {
-            let actual = machine.kind.type_name();
-            return Err(VimFault::not_supported(actual, operation.name()).into());
-        }
         self.request(world, VcRequest::Guest { machine, request })?;
         Ok(Answer::default())
     }
@@ -101,16 +90,6 @@ fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
         }
         _ => return Ok(None),
     }))
-}
-
-/// Returns the vim25 type of the objects that support `operation`, which starts a task.
-fn target(operation: Op) -> &'static str {
-    match operation {
-        Op::Destroy | Op::Rename => "ManagedEntity",
-        Op::Create => "Folder",
-        Op::SearchDatastore => "HostDatastoreBrowser",
-        _ => "VirtualMachine",
-    }
 }
 
 fn inventory_ref(node: &Node, name: &str) -> Result<Option<MoRef>, VimFault> {

@@ -4,6 +4,7 @@ use sim_world::vcenter::{Power, VcFault};
 
 use super::value::{Field, Object, Reference, Value};
 use crate::call::operations::fault_class;
+use crate::call::vim25;
 
 /// A vim25 fault: an object of a fault class, and a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +48,7 @@ impl VimFault {
             "The object 'vim.{kind}:{id}' has already been deleted or has not been completely created"
         );
         Self::new("ManagedObjectNotFound", message)
-            .with("obj", Reference::new(super::types::known(kind), id))
+            .with("obj", Reference::new(vim25::reference_type(kind), id))
     }
 
     pub(crate) fn invalid_argument(property: &str) -> Self {
@@ -73,6 +74,13 @@ impl VimFault {
 
     pub(crate) fn request_canceled() -> Self {
         Self::new("RequestCanceled", "The task was canceled by a user.")
+    }
+
+    /// Returns the fault for an operation that objects of this type do not offer.
+    pub(crate) fn method_not_found(receiver: Reference, operation: &str) -> Self {
+        let kind = receiver.kind;
+        let message = format!("Objects of type {kind} have no method {operation}.");
+        Self::new("MethodNotFound", message).with("receiver", receiver).with("method", operation)
     }
 
     /// Returns the fault for an operation that the simulated vCenter does not support.

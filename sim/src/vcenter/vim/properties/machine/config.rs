@@ -4,7 +4,7 @@ use sim_world::vcenter::{Machine, NetworkCard};
 
 use super::{STORAGE, full_name, int, uuid};
 use crate::vcenter::vim::data::{Object, Value};
-use crate::vcenter::vim::properties::{Prop, data, leaf, node, unset};
+use crate::vcenter::vim::properties::{Prop, leaf, node};
 
 pub(super) const CONFIG: &[Prop] = &[
     leaf("changeVersion", |reader, it| {
@@ -23,15 +23,11 @@ pub(super) const CONFIG: &[Prop] = &[
         Some(it.machine()?.config.created.timestamp(reader.state.epoch()).into())
     }),
     leaf("instanceUuid", |_, it| Some(it.machine()?.config.instance_uuid.to_string().into())),
-    unset("npivNodeWorldWideName"),
-    unset("npivPortWorldWideName"),
-    unset("npivTemporaryDisabled"),
-    unset("locationId"),
     leaf("template", |_, it| Some(it.machine()?.config.template.into())),
     leaf("guestId", |_, it| Some(it.machine()?.config.guest_id.as_str().into())),
     leaf("alternateGuestName", |_, _| Some("".into())),
     leaf("annotation", |_, it| Some(it.machine()?.config.annotation.as_str().into())),
-    data("files", |_, it| {
+    leaf("files", |_, it| {
         let name = &it.entity()?.1.name;
         let files = Object::new("VirtualMachineFileInfo")
             .with("vmPathName", format!("[LocalDS_0] {name}/{name}.vmx"))
@@ -40,7 +36,7 @@ pub(super) const CONFIG: &[Prop] = &[
             .with("logDirectory", format!("[LocalDS_0] {name}/"));
         Some(files.into())
     }),
-    data("tools", |_, _| {
+    leaf("tools", |_, _| {
         let tools = Object::new("ToolsConfigInfo")
             .with("toolsVersion", 12_389)
             .with("afterPowerOn", true)
@@ -51,15 +47,14 @@ pub(super) const CONFIG: &[Prop] = &[
             .with("syncTimeWithHost", false);
         Some(tools.into())
     }),
-    data("flags", |_, _| {
+    leaf("flags", |_, _| {
         let flags = Object::new("VirtualMachineFlagInfo")
             .with("enableLogging", true)
             .with("runWithDebugInfo", false)
             .with("monitorType", "release");
         Some(flags.into())
     }),
-    unset("consolePreferences"),
-    data("defaultPowerOps", |_, _| {
+    leaf("defaultPowerOps", |_, _| {
         let defaults = Object::new("VirtualMachineDefaultPowerOpInfo")
             .with("powerOffType", "preset")
             .with("suspendType", "hard")
@@ -79,7 +74,7 @@ pub(super) const CONFIG: &[Prop] = &[
             leaf("memoryMB", |_, it| Some(int(it.machine()?.config.memory_mib))),
             leaf("virtualICH7MPresent", |_, _| Some(false.into())),
             leaf("virtualSMCPresent", |_, _| Some(false.into())),
-            data("device", |reader, it| {
+            leaf("device", |reader, it| {
                 let network = |card: &NetworkCard| {
                     let entity = reader.vc.inventory.get(card.network);
                     entity.map(|entity| entity.name.clone()).unwrap_or_default()
@@ -90,32 +85,14 @@ pub(super) const CONFIG: &[Prop] = &[
             }),
         ],
     ),
-    unset("cpuAllocation"),
-    unset("memoryAllocation"),
-    unset("latencySensitivity"),
-    unset("memoryHotAddEnabled"),
-    unset("cpuHotAddEnabled"),
-    unset("cpuHotRemoveEnabled"),
-    unset("cpuAffinity"),
-    data("extraConfig", |_, it| {
+    leaf("extraConfig", |_, it| {
         let options = it.machine()?.config.extra.iter().map(|(key, value)| {
             let option = Object::new("OptionValue").with("key", key.as_str());
             option.with_typed("value", value.as_str()).into()
         });
         Some(Value::List("OptionValue", options.collect()))
     }),
-    unset("datastoreUrl"),
-    unset("swapPlacement"),
-    unset("bootOptions"),
     leaf("firmware", |_, _| Some("bios".into())),
-    unset("ftInfo"),
-    unset("repConfig"),
-    unset("vAppConfig"),
-    unset("vAssertsEnabled"),
-    unset("changeTrackingEnabled"),
-    unset("maxMksConnections"),
-    unset("managedBy"),
-    unset("keyId"),
 ];
 
 fn devices(machine: &Machine, name: &str, network: impl Fn(&NetworkCard) -> String) -> Vec<Value> {

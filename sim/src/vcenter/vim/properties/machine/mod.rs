@@ -10,31 +10,24 @@ mod summary;
 use sim_world::vcenter::{Kind, Machine, MoRef, Power, Tools};
 
 use super::entity::visible;
-use super::{Prop, Subject, data, leaf, node, node_if, unset};
+use super::{Prop, Subject, leaf, node, node_if};
 use crate::vcenter::vim::data::Value;
 use config::CONFIG;
 use guest::GUEST;
 use summary::SUMMARY;
 
 pub(super) const MACHINE: &[Prop] = &[
-    unset("capability"),
     node_if("config", "VirtualMachineConfigInfo", has_config, CONFIG),
-    unset("layout"),
-    unset("layoutEx"),
-    unset("storage"),
-    unset("environmentBrowser"),
     leaf("resourcePool", |_, it| it.machine()?.pool.map(Value::from)),
     leaf("parentVApp", |_, it| vapp(it.entity()?.1.parent).map(Value::from)),
-    unset("resourceConfig"),
     node("runtime", "VirtualMachineRuntimeInfo", RUNTIME),
     node("guest", "GuestInfo", GUEST),
     node("summary", "VirtualMachineSummary", SUMMARY),
-    data("datastore", |reader, it| Some(visible(reader, &[it.machine()?.datastore]))),
-    data("network", |reader, it| {
+    leaf("datastore", |reader, it| Some(visible(reader, &[it.machine()?.datastore]))),
+    leaf("network", |reader, it| {
         Some(visible(reader, it.machine()?.config.cards.iter().map(|card| &card.network)))
     }),
-    unset("snapshot"),
-    data("rootSnapshot", |_, _| Some(Value::refs(Vec::<MoRef>::new()))),
+    leaf("rootSnapshot", |_, _| Some(Value::refs(Vec::<MoRef>::new()))),
     leaf("guestHeartbeatStatus", |_, it| Some(heartbeat(it.machine()?))),
 ];
 
@@ -44,7 +37,6 @@ fn vapp(parent: Option<MoRef>) -> Option<MoRef> {
 }
 
 const RUNTIME: &[Prop] = &[
-    unset("device"),
     leaf("host", |_, it| Some(it.machine()?.host.into())),
     leaf("connectionState", |_, it| {
         let state = it.machine()?.connection.as_str();
@@ -56,35 +48,18 @@ const RUNTIME: &[Prop] = &[
     leaf("faultToleranceState", |_, _| {
         Some(Value::Enum("VirtualMachineFaultToleranceState", "notConfigured"))
     }),
-    unset("dasVmProtection"),
     leaf("toolsInstallerMounted", |_, _| Some(false.into())),
-    unset("suspendTime"),
     leaf("bootTime", |reader, it| {
         Some(it.machine()?.booted?.timestamp(reader.state.epoch()).into())
     }),
-    unset("suspendInterval"),
-    unset("question"),
-    unset("memoryOverhead"),
     leaf("maxCpuUsage", |_, it| Some(int(it.machine()?.config.cpus * 2400))),
     leaf("maxMemoryUsage", |_, it| Some(int(it.machine()?.config.memory_mib))),
     leaf("numMksConnections", |_, _| Some(0.into())),
     leaf("recordReplayState", |_, _| {
         Some(Value::Enum("VirtualMachineRecordReplayState", "inactive"))
     }),
-    unset("cleanPowerOff"),
-    unset("needSecondaryReason"),
     leaf("onlineStandby", |_, _| Some(false.into())),
-    unset("minRequiredEVCModeKey"),
     leaf("consolidationNeeded", |_, _| Some(false.into())),
-    unset("offlineFeatureRequirement"),
-    unset("featureRequirement"),
-    unset("featureMask"),
-    unset("vFlashCacheAllocation"),
-    unset("paused"),
-    unset("snapshotInBackground"),
-    unset("quiescedForkParent"),
-    unset("instantCloneFrozen"),
-    unset("vmFailoverInProgress"),
 ];
 
 const STORAGE: i64 = 40 << 30;

@@ -5,7 +5,7 @@ use super::{
     tools_running, uuid,
 };
 use crate::vcenter::vim::data::Value;
-use crate::vcenter::vim::properties::{Prop, leaf, node, unset};
+use crate::vcenter::vim::properties::{Prop, leaf, node};
 
 pub(super) const SUMMARY: &[Prop] = &[
     leaf("vm", |_, it| Some(it.entity()?.0.into())),
@@ -45,8 +45,6 @@ pub(super) const SUMMARY: &[Prop] = &[
                 Some(format!("[LocalDS_0] {name}/{name}.vmx").into())
             }),
             leaf("memorySizeMB", |_, it| Some(int(readable(it)?.config.memory_mib))),
-            unset("cpuReservation"),
-            unset("memoryReservation"),
             leaf("numCpu", |_, it| Some(int(readable(it)?.config.cpus))),
             leaf("numEthernetCards", |_, it| {
                 Some(int(u32::try_from(readable(it)?.config.cards.len()).unwrap_or(0)))
@@ -59,10 +57,6 @@ pub(super) const SUMMARY: &[Prop] = &[
             leaf("guestId", |_, it| Some(readable(it)?.config.guest_id.as_str().into())),
             leaf("guestFullName", |_, it| Some(full_name(&readable(it)?.config.guest_id).into())),
             leaf("annotation", |_, it| Some(readable(it)?.config.annotation.as_str().into())),
-            unset("product"),
-            unset("installBootRequired"),
-            unset("ftInfo"),
-            unset("managedBy"),
             leaf("hwVersion", |_, it| readable(it).map(|_| "vmx-19".into())),
         ],
     ),
