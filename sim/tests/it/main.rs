@@ -16,6 +16,7 @@ mod rules;
 mod second_login;
 mod selection;
 mod snapshots;
+mod specs;
 mod stale;
 mod supervisor;
 mod testing;

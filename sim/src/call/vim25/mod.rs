@@ -9,9 +9,7 @@ mod text;
 mod version;
 
 pub(crate) use path::{keyed, parts, property};
-#[cfg(test)]
-use text::Declared;
-pub(crate) use text::{Field, Kind, Method, Type, all, find};
+pub(crate) use text::{Declared, Field, Kind, Method, Type, all, find};
 pub(crate) use version::Version;
 
 /// True if the type `kind` is `base` or has it among its base types; false for an unknown type.
@@ -24,6 +22,11 @@ pub(crate) fn managed(name: &str) -> Option<&'static Type> {
     find(name).filter(|it| it.kind == Kind::Managed)
 }
 
+/// True if another type is derived from the type, so that a value of it may have either type.
+pub(crate) fn has_derived(name: &str) -> bool {
+    all().iter().any(|it| it.base == Some(name))
+}
+
 /// Returns the name of a managed object type, and `ManagedObject` for any other name.
 pub(crate) fn reference_type(name: &str) -> &'static str {
     managed(name).map_or("ManagedObject", |it| it.name)
@@ -32,6 +35,16 @@ pub(crate) fn reference_type(name: &str) -> &'static str {
 /// True if some managed object type has a method of this name on the wire.
 pub(crate) fn is_method(name: &str) -> bool {
     all().iter().any(|it| it.own_method(name).is_some())
+}
+
+/// True if a call of this operation may end with a fault of this class: one that a method of this
+/// name declares, one derived from it, or a `RuntimeFault`, with which every method may end. Also
+/// true for an operation that vim25 does not have.
+pub(crate) fn may_throw(operation: &str, fault: &str) -> bool {
+    let mut methods = all().iter().filter_map(|it| it.own_method(operation)).peekable();
+    methods.peek().is_none()
+        || is_a(fault, "RuntimeFault")
+        || methods.any(|it| it.faults().any(|declared| is_a(fault, declared)))
 }
 
 #[cfg(test)]
@@ -74,6 +87,28 @@ mod tests {
             }
         }
         assert!(n_fields > 7000 && n_methods > 900, "{n_fields} fields, {n_methods} methods");
+    }
+
+    #[test]
+    fn an_operation_may_throw_declared_faults_derived_faults_and_runtime_faults() {
+        for (operation, fault, want) in [
+            ("Login", "InvalidLogin", true),
+            ("Login", "PasswordExpired", true),
+            ("Login", "InvalidPowerState", false),
+            ("PowerOnVM_Task", "InvalidPowerState", true),
+            ("ReconfigVM_Task", "ConcurrentAccess", true),
+            ("ReconfigVM_Task", "MissingController", true),
+            ("ReconfigVM_Task", "InvalidPowerState", true),
+            ("CreateVM_Task", "DuplicateName", true),
+            ("CreateVM_Task", "InvalidDatastorePath", true),
+            ("CloneVM_Task", "InvalidDatastore", true),
+            ("RetrievePropertiesEx", "InvalidProperty", true),
+            ("RetrievePropertiesEx", "NotAuthenticated", true),
+            ("RetrievePropertiesEx", "InvalidCollectorVersion", false),
+            ("Fetch", "InvalidProperty", true),
+        ] {
+            assert_eq!(may_throw(operation, fault), want, "{operation} {fault}");
+        }
     }
 
     #[test]

@@ -5,6 +5,9 @@
 pub(crate) struct Version([u32; 4]);
 
 impl Version {
+    /// Later than every release.
+    pub(crate) const LATEST: Self = Self([u32::MAX; 4]);
+
     /// Reads the numbers of a release. Any other character separates two numbers, and a missing
     /// number is 0.
     pub(crate) fn parse(text: &str) -> Self {

@@ -13,6 +13,7 @@ mod operations;
 mod properties;
 mod search;
 mod session;
+mod spec;
 mod tasks;
 mod views;
 

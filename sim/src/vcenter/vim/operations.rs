@@ -207,6 +207,7 @@ impl Vim {
             | Op::Suspend
             | Op::Reset
             | Op::Create
+            | Op::Clone
             | Op::Reconfigure
             | Op::Relocate
             | Op::Rename

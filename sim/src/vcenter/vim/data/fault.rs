@@ -155,6 +155,16 @@ impl From<VcFault> for VimFault {
             VcFault::DuplicateName { name, object } => {
                 Self::new("DuplicateName", message).with("name", name).with("object", object)
             }
+            VcFault::ConcurrentAccess => Self::new("ConcurrentAccess", message),
+            VcFault::InvalidDatastore(id) => {
+                Self::new("InvalidDatastore", message).with("datastore", id)
+            }
+            VcFault::InvalidDevice { index, needs_controller } => {
+                let class =
+                    if needs_controller { "MissingController" } else { "InvalidDeviceSpec" };
+                let index = i32::try_from(index).unwrap_or(i32::MAX);
+                Self::new(class, message).with("deviceIndex", index)
+            }
             VcFault::FileNotFound(file) => Self::new("FileNotFound", message).with("file", file),
             VcFault::InvalidArgument(argument) => Self::invalid_argument(&argument),
             VcFault::NotSupported => Self::new("NotSupported", message),

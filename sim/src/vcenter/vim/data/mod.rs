@@ -2,6 +2,7 @@
 
 mod fault;
 mod node;
+pub(super) mod setting;
 mod value;
 
 pub(crate) use fault::VimFault;

@@ -12,10 +12,10 @@ mod manager;
 pub(crate) use manager::user_session;
 
 use sim_world::State;
-use sim_world::vcenter::{Data, Entity, MoRef, Task, VCenter};
+use sim_world::vcenter::{Data, Entity, MoRef, Setting, Task, VCenter};
 
-use crate::call::vim25::{self, keyed, parts};
-use crate::vcenter::vim::data::{Field, Object, Value};
+use crate::call::vim25::{self, Version, keyed, parts};
+use crate::vcenter::vim::data::{Field, Object, Value, setting as settings};
 
 /// Source of property values: the state of a vCenter as one caller sees it.
 #[derive(Clone, Copy)]
@@ -53,12 +53,25 @@ pub(crate) struct Prop {
 enum Shape {
     /// A value from its getter. [`read`] follows a deeper path into the value itself.
     Leaf(Getter),
+    /// A setting of a machine at this path. Without one the value is that of the getter; a data object
+    /// has the fields of both.
+    Setting(&'static str, Getter),
     /// A data object: its type, a condition without which it is unset, and a table of its fields.
     Node(&'static str, fn(Subject<'_>) -> bool, &'static [Prop]),
 }
 
 const fn leaf(name: &'static str, getter: Getter) -> Prop {
     Prop { name, shape: Shape::Leaf(getter), typed: false }
+}
+
+/// Returns a property that is unset until a client sets it.
+const fn setting(name: &'static str, path: &'static str) -> Prop {
+    setting_or(name, path, |_, _| None)
+}
+
+/// Returns a property with a default that a client may change.
+const fn setting_or(name: &'static str, path: &'static str, default: Getter) -> Prop {
+    Prop { name, shape: Shape::Setting(path, default), typed: false }
 }
 
 const fn node(name: &'static str, kind: &'static str, fields: &'static [Prop]) -> Prop {
@@ -150,10 +163,27 @@ pub(crate) fn names(kind: &str) -> impl Iterator<Item = &'static str> {
 fn value_of(reader: &Reader<'_>, subject: Subject<'_>, prop: &Prop) -> Option<Value> {
     match &prop.shape {
         Shape::Leaf(getter) => getter(reader, subject),
+        Shape::Setting(path, getter) => {
+            let default = getter(reader, subject);
+            let kept = subject.machine().and_then(|it| it.config.settings.get(*path));
+            match kept.and_then(|kept| setting_value(path, kept)) {
+                None => default,
+                Some(kept) => Some(match default {
+                    Some(default) => settings::overlay(default, kept),
+                    None => kept,
+                }),
+            }
+        }
         Shape::Node(kind, present, fields) => {
             present(subject).then(|| Value::Object(build(reader, subject, kind, fields)))
         }
     }
+}
+
+/// Returns a setting of a machine as a value of the declared type of the property at `path`.
+fn setting_value(path: &str, kept: &Setting) -> Option<Value> {
+    let declared = vim25::property("VirtualMachine", path, Version::LATEST)?;
+    settings::value(kept, &declared)
 }
 
 fn build(

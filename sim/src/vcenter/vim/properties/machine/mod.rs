@@ -4,13 +4,14 @@
 //! it is inaccessible or invalid, and no addresses while its guest reports none.
 
 mod config;
+mod devices;
 mod guest;
 mod summary;
 
 use sim_world::vcenter::{Kind, Machine, MoRef, Power, Tools};
 
 use super::entity::visible;
-use super::{Prop, Subject, leaf, node, node_if};
+use super::{Prop, Reader, Subject, leaf, node, node_if};
 use crate::vcenter::vim::data::Value;
 use config::CONFIG;
 use guest::GUEST;
@@ -95,6 +96,12 @@ fn heartbeat(machine: &Machine) -> Value {
 
 fn guest_id(it: Subject<'_>) -> Option<String> {
     it.machine().map(|machine| machine.config.guest_id.clone())
+}
+
+/// Returns the name of the datastore that has the files of a machine.
+fn datastore(reader: &Reader<'_>, machine: &Machine) -> String {
+    let datastore = reader.vc.inventory.get(machine.datastore);
+    datastore.map(|it| it.name.clone()).unwrap_or_default()
 }
 
 /// Returns the BIOS UUID as vCenter prints it; empty while vCenter has not loaded it.
