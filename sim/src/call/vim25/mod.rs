@@ -24,7 +24,7 @@ pub(crate) fn managed(name: &str) -> Option<&'static Type> {
 
 /// True if another type is derived from the type, so that a value of it may have either type.
 pub(crate) fn has_derived(name: &str) -> bool {
-    all().iter().any(|it| it.base == Some(name))
+    !text::derived(name).is_empty()
 }
 
 /// Returns the name of a managed object type, and `ManagedObject` for any other name.

@@ -1,7 +1,7 @@
 //! Property paths, such as `config.hardware.device[4000].deviceInfo.label`.
 
-use super::text::{Declared, Field, Kind, all, find};
-use super::{Version, is_a};
+use super::Version;
+use super::text::{Declared, Field, Kind, derived, find};
 
 /// Splits a path: `config.hardware.device[4000].key` → `config`, `hardware`, `device[4000]`, `key`.
 ///
@@ -86,9 +86,13 @@ fn part(text: &str, release: Version, find: impl Fn(&str) -> Option<Field>) -> O
 /// Returns a field of a data object type, of its base types or, if none of them has it, of a derived
 /// type.
 fn data_field(kind: &str, name: &str) -> Option<Field> {
-    let derived =
-        || all().iter().filter(|it| is_a(it.name, kind)).find_map(|it| it.own_field(name));
-    find(kind)?.field(name).or_else(derived)
+    find(kind)?.field(name).or_else(|| derived_field(kind, name))
+}
+
+/// Returns a field that a type below `kind` declares.
+fn derived_field(kind: &str, name: &str) -> Option<Field> {
+    let below = derived(kind).iter();
+    below.map(|it| it.own_field(name).or_else(|| derived_field(it.name, name))).find_map(|it| it)
 }
 
 #[cfg(test)]

@@ -9,6 +9,13 @@ const TEXT: &str = include_str!("vim25.txt");
 /// Types in the order of their names.
 static TYPES: LazyLock<Vec<Type>> = LazyLock::new(|| split(TEXT));
 
+/// Types with a base type, in the order of the names of their base types.
+static BY_BASE: LazyLock<Vec<&'static Type>> = LazyLock::new(|| {
+    let mut types: Vec<_> = all().iter().filter(|it| it.base.is_some()).collect();
+    types.sort_by_key(|it| it.base);
+    types
+});
+
 /// Types that are neither data objects nor enumerations.
 const SIMPLE: [&str; 12] = [
     "string",
@@ -95,6 +102,14 @@ pub(crate) fn all() -> &'static [Type] {
 pub(crate) fn find(name: &str) -> Option<&'static Type> {
     let types: &'static [Type] = &TYPES;
     types.binary_search_by(|it| it.name.cmp(name)).ok().map(|at| &types[at])
+}
+
+/// Returns the types whose direct base type has this name.
+pub(crate) fn derived(base: &str) -> &'static [&'static Type] {
+    let types: &'static [&'static Type] = &BY_BASE;
+    let start = types.partition_point(|it| it.base < Some(base));
+    let end = types.partition_point(|it| it.base <= Some(base));
+    &types[start..end]
 }
 
 fn split(text: &'static str) -> Vec<Type> {

@@ -1,6 +1,9 @@
 //! Checks of requests by the schema of vim25: the method exists on the object, and the arguments have
 //! only known elements and all mandatory ones.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use super::data::{Node, Reference, VimFault};
 use super::operations::{Caller, Vim};
 use crate::call::operations::soap::NamedOperation;
@@ -55,61 +58,87 @@ impl Vim {
 /// Checks the arguments of a method.
 fn check_arguments(method: &Method, arguments: &Node, release: Version) -> Result<(), VimFault> {
     let parameters: Vec<Field> = method.parameters().filter(|it| it.since <= release).collect();
-    let place = format!("parsing call information for method {}", method.name);
-    check_children(arguments, &parameters, "", &place, release)
-}
-
-/// Checks the elements in `node`, which is at `path` in the arguments: each is one of `fields`, no
-/// mandatory field is missing, and the data objects in them are valid. `place` names the object
-/// around the elements for messages.
-fn check_children(
-    node: &Node,
-    fields: &[Field],
-    path: &str,
-    place: &str,
-    release: Version,
-) -> Result<(), VimFault> {
-    let below = |name: &str| match path {
-        "" => name.to_owned(),
-        path => format!("{path}.{name}"),
-    };
-    for child in node.children.iter().filter(|it| it.name != "_this") {
-        let Some(field) = fields.iter().find(|it| it.name == child.name) else {
-            let tag = &child.name;
+    let mut check = Check { release, fields: BTreeMap::new() };
+    check.children(arguments, &parameters, None).map_err(|problem| match problem {
+        Problem::Unexpected { tag, within } => {
+            let place = match within {
+                Some(kind) => format!("parsing serialized DataObject of type {kind}"),
+                None => format!("parsing call information for method {}", method.name),
+            };
             let message = format!("Unexpected element tag \"{tag}\" seen\n\nwhile {place}");
-            return Err(VimFault::invalid_request(message));
-        };
-        let declared = field.declared;
-        let is_plain = declared.is_simple() && declared.name != "anyType";
-        if !is_plain && !declared.is_reference {
-            check_value(child, field, &below(field.name), release)?;
+            VimFault::invalid_request(message)
         }
-    }
-    let is_missing = |it: &&Field| {
-        !it.declared.is_optional && !it.declared.is_list && node.child(it.name).is_none()
-    };
-    match fields.iter().find(is_missing) {
-        Some(missing) => Err(VimFault::invalid_argument(&below(missing.name))),
-        None => Ok(()),
-    }
+        Problem::WrongType { stated, declared } => {
+            VimFault::invalid_request(format!("The type {stated} is not a {declared}."))
+        }
+        Problem::Missing(path) => VimFault::invalid_argument(&path),
+    })
 }
 
-/// Checks the data object or the value of any type in a field. Its type is the one that the client
-/// states, or the declared one.
-fn check_value(node: &Node, field: &Field, path: &str, release: Version) -> Result<(), VimFault> {
-    let declared = field.declared.name;
-    let is_any = declared == "anyType";
-    let stated = node.xsi_type.as_deref();
-    let kind = stated.unwrap_or(declared);
-    let known = vim25::find(kind).filter(|it| is_any || vim25::is_a(it.name, declared));
-    match known {
-        Some(known) if known.kind == vim25::Kind::Enum => Ok(()),
-        Some(known) => {
-            let fields: Vec<Field> = known.fields().filter(|it| it.since <= release).collect();
-            let place = format!("parsing serialized DataObject of type {kind}");
-            check_children(node, &fields, path, &place, release)
+/// Reason why arguments are invalid.
+enum Problem {
+    /// An element that the data object `within` does not have, or the method if `None`.
+    Unexpected { tag: String, within: Option<&'static str> },
+    /// The type that the client states is unknown, or not derived from the declared one.
+    WrongType { stated: String, declared: &'static str },
+    /// Path of a missing mandatory element.
+    Missing(String),
+}
+
+/// A check of arguments, with the fields of the types that it has met.
+struct Check {
+    release: Version,
+    fields: BTreeMap<&'static str, Rc<[Field]>>,
+}
+
+impl Check {
+    /// Checks the elements in `node`, which is a data object of type `within` or the call: each is
+    /// one of `fields`, no mandatory field is missing, and the data objects in them are valid.
+    fn children(
+        &mut self,
+        node: &Node,
+        fields: &[Field],
+        within: Option<&'static str>,
+    ) -> Result<(), Problem> {
+        for child in node.children.iter().filter(|it| it.name != "_this") {
+            let Some(field) = fields.iter().find(|it| it.name == child.name) else {
+                return Err(Problem::Unexpected { tag: child.name.clone(), within });
+            };
+            let declared = field.declared;
+            let is_plain = declared.is_simple() && declared.name != "anyType";
+            if !is_plain && !declared.is_reference {
+                self.value(child, declared.name).map_err(|problem| match problem {
+                    Problem::Missing(path) => Problem::Missing(format!("{}.{path}", field.name)),
+                    other => other,
+                })?;
+            }
         }
-        None if is_any => Ok(()),
-        None => Err(VimFault::invalid_request(format!("The type {kind} is not a {declared}."))),
+        let is_missing = |it: &&Field| {
+            !it.declared.is_optional && !it.declared.is_list && node.child(it.name).is_none()
+        };
+        match fields.iter().find(is_missing) {
+            Some(missing) => Err(Problem::Missing(missing.name.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks a data object or a value of any type. Its type is the one that the client states, or
+    /// the declared one.
+    fn value(&mut self, node: &Node, declared: &'static str) -> Result<(), Problem> {
+        let is_any = declared == "anyType";
+        let stated = node.xsi_type.as_deref().unwrap_or(declared);
+        let known = vim25::find(stated).filter(|it| is_any || vim25::is_a(it.name, declared));
+        match known {
+            Some(known) if known.kind == vim25::Kind::Enum => Ok(()),
+            Some(known) => {
+                let release = self.release;
+                let fields = self.fields.entry(known.name);
+                let all = || known.fields().filter(|it| it.since <= release).collect();
+                let fields = Rc::clone(fields.or_insert_with(all));
+                self.children(node, &fields, Some(known.name))
+            }
+            None if is_any => Ok(()),
+            None => Err(Problem::WrongType { stated: stated.to_owned(), declared }),
+        }
     }
 }

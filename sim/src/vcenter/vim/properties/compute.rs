@@ -34,6 +34,12 @@ pub(super) const COMPUTE_RESOURCE: &[Prop] = &[
             .with("numHosts", n_hosts)
             .with("numEffectiveHosts", n_hosts)
             .with("overallStatus", Value::Enum("ManagedEntityStatus", "green"));
+        let summary = match kind {
+            "ClusterComputeResourceSummary" => {
+                summary.with("currentFailoverLevel", -1).with("numVmotions", 0)
+            }
+            _ => summary,
+        };
         Some(summary.into())
     }),
 ];
@@ -111,7 +117,8 @@ pub(super) const HOST: &[Prop] = &[
         let info = Object::new("HostHardwareInfo")
             .with("systemInfo", system)
             .with("cpuInfo", cpu)
-            .with("memorySize", MEMORY);
+            .with("memorySize", MEMORY)
+            .with("smcPresent", false);
         Some(info.into())
     }),
     node("runtime", "HostRuntimeInfo", RUNTIME),
@@ -162,29 +169,29 @@ pub(super) const POOL: &[Prop] = &[
         Data::Pool { machines, .. } => Some(visible(reader, machines)),
         _ => None,
     }),
-    node(
-        "config",
-        "ResourceConfigSpec",
-        &[
-            leaf("entity", |_, it| Some(it.entity()?.0.into())),
-            leaf("cpuAllocation", |_, _| Some(allocation().into())),
-            leaf("memoryAllocation", |_, _| Some(allocation().into())),
-        ],
-    ),
-    node(
-        "runtime",
-        "ResourcePoolRuntimeInfo",
-        &[
-            leaf("memory", |_, _| Some(usage().into())),
-            leaf("cpu", |_, _| Some(usage().into())),
-            leaf("overallStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
-        ],
-    ),
+    node("config", "ResourceConfigSpec", POOL_CONFIG),
+    node("runtime", "ResourcePoolRuntimeInfo", POOL_RUNTIME),
     node(
         "summary",
         "ResourcePoolSummary",
-        &[leaf("name", |_, it| Some(it.entity()?.1.name.as_str().into()))],
+        &[
+            leaf("name", |_, it| Some(it.entity()?.1.name.as_str().into())),
+            node("config", "ResourceConfigSpec", POOL_CONFIG),
+            node("runtime", "ResourcePoolRuntimeInfo", POOL_RUNTIME),
+        ],
     ),
+];
+
+const POOL_CONFIG: &[Prop] = &[
+    leaf("entity", |_, it| Some(it.entity()?.0.into())),
+    leaf("cpuAllocation", |_, _| Some(allocation().into())),
+    leaf("memoryAllocation", |_, _| Some(allocation().into())),
+];
+
+const POOL_RUNTIME: &[Prop] = &[
+    leaf("memory", |_, _| Some(usage().into())),
+    leaf("cpu", |_, _| Some(usage().into())),
+    leaf("overallStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
 ];
 
 struct Compute<'a> {

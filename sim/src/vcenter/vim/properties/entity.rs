@@ -73,7 +73,8 @@ pub(super) const DATASTORE: &[Prop] = &[
             .with("name", entity.name.as_str())
             .with("url", url(it)?)
             .with("freeSpace", FREE)
-            .with("maxFileSize", CAPACITY);
+            .with("maxFileSize", CAPACITY)
+            .with("maxMemoryFileSize", CAPACITY);
         Some(info.into())
     }),
     node(

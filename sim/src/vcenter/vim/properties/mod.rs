@@ -8,6 +8,8 @@ mod compute;
 mod entity;
 mod machine;
 mod manager;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use manager::user_session;
 
