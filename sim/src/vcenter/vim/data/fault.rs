@@ -1,10 +1,11 @@
 //! vim25 faults as data: class, fields and message.
 
+use jiff::Timestamp;
 use sim_world::vcenter::{Power, VcFault};
 
 use super::value::{Field, Object, Reference, Value};
 use crate::call::operations::fault_class;
-use crate::call::vim25;
+use crate::call::vim25::{self, Declared};
 
 /// A vim25 fault: an object of a fault class, and a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,8 +114,9 @@ impl VimFault {
         };
         let mut fault = typical.unwrap_or_else(|| {
             let class = fault_class(class).unwrap_or("SystemError");
-            let fault = Self::new(class, "A general system error occurred: injected");
-            if class == "SystemError" { fault.with("reason", "injected") } else { fault }
+            let mut fault = Self::new(class, "A general system error occurred: injected");
+            fault.object.fields = mandatory(class);
+            fault
         });
         if let Some(message) = message {
             message.clone_into(&mut fault.message);
@@ -127,6 +129,43 @@ impl VimFault {
         Object::new("LocalizedMethodFault")
             .with_typed("fault", self.object)
             .with("localizedMessage", self.message)
+    }
+}
+
+/// Returns the mandatory fields of a data object type, with values of their types.
+fn mandatory(kind: &str) -> Vec<Field> {
+    let fields = vim25::find(kind).into_iter().flat_map(vim25::Type::fields);
+    let fields = fields.filter(|it| !it.declared.is_optional && !it.declared.is_list);
+    let field = |it: vim25::Field| {
+        let typed = it.declared.name == "anyType" || vim25::has_derived(it.declared.name);
+        Field {
+            name: it.name,
+            value: placeholder(&it.declared),
+            typed: typed && !it.declared.is_reference,
+        }
+    };
+    fields.map(field).collect()
+}
+
+/// Returns some value of a type.
+fn placeholder(declared: &Declared) -> Value {
+    let name = declared.name;
+    if declared.is_reference {
+        return Reference::new(name, "none").into();
+    }
+    match (name, vim25::find(name)) {
+        ("boolean", _) => false.into(),
+        ("byte", _) => 0_i8.into(),
+        ("short", _) => 0_i16.into(),
+        ("int", _) => 0.into(),
+        ("long", _) => 0_i64.into(),
+        ("float" | "double", _) => 0_f32.into(),
+        ("dateTime", _) => Timestamp::UNIX_EPOCH.into(),
+        (_, Some(kind)) if kind.kind == vim25::Kind::Enum => {
+            Value::Enum(kind.name, kind.values().next().unwrap_or_default())
+        }
+        (_, Some(kind)) => Value::Object(Object { kind: kind.name, fields: mandatory(kind.name) }),
+        _ => "injected".into(),
     }
 }
 
