@@ -270,6 +270,13 @@ async fn devices_are_added_changed_and_removed() {
     ] {
         assert_eq!(text(&mut client, &one, path).await, want, "{path}");
     }
+    let shrink = grow.replace("52428800", "1024");
+    let controller = "<deviceChange><operation>remove</operation><device xsi:type=\"VirtualDevice\">\
+        <key>1000</key></device></deviceChange>";
+    for spec in [shrink.as_str(), controller] {
+        let fault = reconfigure(&mut client, &one, spec).await;
+        assert_eq!(fault, Err("InvalidDeviceSpec".to_owned()), "{spec}");
+    }
     for key in ["4000", "2000"] {
         let remove = format!(
             "<deviceChange><operation>remove</operation><device xsi:type=\"VirtualDevice\">\
@@ -282,6 +289,8 @@ async fn devices_are_added_changed_and_removed() {
     let lonely = DISK.replace("-201", "1007");
     for (spec, fault) in [
         (lonely.as_str(), "MissingController"),
+        (&grow.replace("52428800", "1024").replace("2000", "2001"), "InvalidDeviceSpec"),
+        (&DISK.replace("persistent<", "sometimes<"), "InvalidArgument"),
         (&CARD.replace("VM Network", "none"), "InvalidDeviceBacking"),
         (&CARD.replace("<operation>add</operation>", ""), "InvalidDeviceSpec"),
         (
@@ -334,6 +343,9 @@ async fn a_clone_is_a_copy_in_the_place_of_its_spec() {
     );
     let again = run(&mut client, "CloneVM_Task", this, &clone).await;
     assert_eq!(again, Err("DuplicateName".to_owned()));
+    let two = clone.replace("<config>", "<config><name>other</name>");
+    let two = run(&mut client, "CloneVM_Task", this, &two).await;
+    assert_eq!(two, Err("InvalidArgument".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,8 +8,8 @@ pyVmomi (https://github.com/vmware/pyvmomi, Apache License 2.0) publishes the ty
 functions. The script collects the arguments of these calls from the modules `_typeinfo_core`, `_typeinfo_query` and
 `_typeinfo_vim`. It runs no other code of the package, and needs only Python's standard library.
 
-The file has all managed object types, all faults, and the data objects and enumerations that a client can meet in a
-property, a parameter, a result or a fault, also as derived types. Names are those of the wire. Types are in
+The file has all managed object types, all faults, all enumerations (the schema declares many values of them as texts),
+and the data objects that a client can meet in a property, a parameter, a result or a fault, also as derived types. Names are those of the wire. Types are in
 alphabetical order, members in the order of the schema:
 
     managed NAME BASE SINCE           a managed object type, its base type, and the first release with it
@@ -183,11 +183,11 @@ class Writer:
             yield from (declared, result, *(faults or []))
 
     def reachable(self):
-        """All managed types and faults, and all that they mention, with base types and derived types."""
+        """All managed types, faults and enumerations, and all that they mention, with base types and derived types."""
         derived = {}
         for vmodl in self.types:
             derived.setdefault(self.base(vmodl), []).append(vmodl)
-        open_ = [it for it in self.types if self.types[it][0] == "managed" or it in self.faults]
+        open_ = [it for it in self.types if self.types[it][0] in ("managed", "enum") or it in self.faults]
         seen = set()
         while open_:
             vmodl = self.wire(open_.pop().removesuffix("[]"))

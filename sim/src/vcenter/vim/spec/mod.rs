@@ -80,7 +80,7 @@ fn keep_settings(spec: &mut MachineSpec, node: &Node, name: &str) -> Result<(), 
         }
         if let Some(Treatment::Kept(path)) = treatment(CONFIG_SPEC, field.name) {
             let place = format!("{name}.{}", field.name);
-            let value = read::setting(&given, &field.declared, &place)?;
+            let value = read::setting(&given, CONFIG_SPEC, &field, &place)?;
             spec.settings.insert(path.to_owned(), value);
         }
     }

@@ -62,7 +62,7 @@ pub(in crate::vcenter::vim) fn relocation(
 /// Returns the work of `CloneVM_Task`.
 ///
 /// # Errors
-/// `InvalidArgument` for a template that shall be powered on and for an invalid field,
+/// `InvalidArgument` for a template that shall be powered on, two names, and an invalid field,
 /// `NotSupported` for a field that the vCenter does not carry out.
 pub(in crate::vcenter::vim) fn clone(vc: &VCenter, arguments: &Node) -> Result<Work, VimFault> {
     let missing = |name: &'static str| move || VimFault::invalid_argument(name);
@@ -74,7 +74,11 @@ pub(in crate::vcenter::vim) fn clone(vc: &VCenter, arguments: &Node) -> Result<W
         Some(config) => machine_spec(vc, config, "spec.config", Purpose::Clone)?,
         None => MachineSpec::default(),
     };
-    settings.name = Some(arguments.required("name")?.to_owned());
+    let name = arguments.required("name")?;
+    if settings.name.as_deref().is_some_and(|other| other != name) {
+        return Err(VimFault::invalid_argument("spec.config.name"));
+    }
+    settings.name = Some(name.to_owned());
     settings.datastore = inventory_ref(location, "datastore")?;
     let mut changes = device::changes(vc, location)?;
     changes.extend(settings.devices.take().unwrap_or_default());

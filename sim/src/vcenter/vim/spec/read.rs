@@ -5,23 +5,34 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sim_world::vcenter::{MoRef, Setting, Structure};
 
-use super::fields::{Treatment, treatment};
+use super::fields::{Treatment, treatment, values};
 use crate::call::vim25::{self, Declared, Field, Kind, Type};
 use crate::vcenter::vim::data::{Node, VimFault};
 
-/// Reads the elements of one field: a list of them, or the first one. `path` names the field in
-/// faults.
+/// Reads the elements of a field of the type `owner`: a list of them, or the first one. `path` names
+/// the field in faults.
+///
+/// # Errors
+/// `NotSupported` for a refused field, `InvalidArgument` for a value that is not of its type.
 pub(super) fn setting(
     given: &[&Node],
-    declared: &Declared,
+    owner: &str,
+    field: &Field,
     path: &str,
 ) -> Result<Setting, VimFault> {
+    let declared = &field.declared;
+    let invalid = || VimFault::invalid_argument(path);
+    if let Some(values) = values(owner, field.name) {
+        let is_value = |node: &&Node| values.values().any(|it| it == node.text);
+        if !given.iter().all(is_value) {
+            return Err(invalid());
+        }
+    }
     if declared.is_list {
         let items = given.iter().map(|node| element(node, declared, path));
         return items.collect::<Result<_, _>>().map(Setting::List);
     }
-    let node = given.first().ok_or_else(|| VimFault::invalid_argument(path))?;
-    element(node, declared, path)
+    element(given.first().ok_or_else(invalid)?, declared, path)
 }
 
 fn element(node: &Node, declared: &Declared, path: &str) -> Result<Setting, VimFault> {
@@ -48,7 +59,7 @@ pub(super) fn structure(node: &Node, declared: &str, path: &str) -> Result<Struc
         if given.is_empty() || is_dropped(owner, &field, &given)? {
             continue;
         }
-        let value = setting(&given, &field.declared, &format!("{path}.{}", field.name))?;
+        let value = setting(&given, owner, &field, &format!("{path}.{}", field.name))?;
         fields.insert(field.name.to_owned(), value);
     }
     Ok(Structure { kind: kind.to_owned(), fields })

@@ -5,8 +5,8 @@ use super::placement::Places;
 use crate::act::Execution;
 use crate::vcenter::identity::{bios_uuid, card, spare_address};
 use crate::vcenter::{
-    Change, CloneWork, Connection, Data, Entity, Guest, Kind, Machine, MoRef, NextGuestReport,
-    Power, VcFault,
+    Change, CloneWork, Config, Connection, Data, Entity, Guest, Kind, Machine, MoRef,
+    NextGuestReport, Power, Setting, VcFault,
 };
 
 impl Execution<'_> {
@@ -36,6 +36,7 @@ impl Execution<'_> {
         config.template = *template;
         config.change_version = 1;
         config.created = self.now;
+        forget_files(&mut config);
         for (n, copy) in (0..).zip(&mut config.cards) {
             copy.mac = card(n, id, copy.network).mac;
         }
@@ -63,5 +64,19 @@ impl Execution<'_> {
             self.power_on(vcenter, id)?;
         }
         Ok(id)
+    }
+}
+
+/// Removes the date of creation and the names of files, which the copy gets anew.
+fn forget_files(config: &mut Config) {
+    config.settings.remove("config.files");
+    config.settings.remove("config.createDate");
+    for device in config.devices.iter_mut().flat_map(|devices| devices.values_mut()) {
+        if device.kind == "VirtualDisk"
+            && let Some(Setting::Object(backing)) = device.fields.get_mut("backing")
+        {
+            backing.fields.remove("fileName");
+            backing.fields.remove("uuid");
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::vcenter::identity::card;
 use crate::vcenter::{
-    Config, DeviceChange, DeviceSpec, Devices, FIRST_CARD, MoRef, NetworkCard, Setting, VcFault,
-    default_devices, first_key,
+    Config, DeviceChange, DeviceSpec, Devices, FIRST_CARD, MoRef, NetworkCard, Setting, Structure,
+    VcFault, default_devices, first_key,
 };
 
 /// Applies changes of devices in their order. An added device gets a new key; later changes may
@@ -35,7 +35,7 @@ pub(super) fn change_devices(
 enum Problem {
     /// The device has no controller that exists.
     Controller,
-    /// The device does not exist, or has another type.
+    /// The device does not exist, has another type, would shrink, or is the controller of a device.
     Device,
 }
 
@@ -104,6 +104,9 @@ impl Edit<'_> {
         if device.kind != spec.device.kind {
             return Err(Problem::Device);
         }
+        if capacity(&spec.device).is_some_and(|new| Some(new) < capacity(device)) {
+            return Err(Problem::Device);
+        }
         device.merge(&spec.device);
         if let Some(key) = controller {
             device.fields.insert("controllerKey".to_owned(), Setting::Text(key.to_string()));
@@ -117,8 +120,20 @@ impl Edit<'_> {
         if self.config.cards.len() < n_cards {
             return Ok(());
         }
+        let key_text = key.to_string();
+        let uses = |it: &Structure| {
+            it.fields.get("controllerKey").and_then(Setting::text) == Some(key_text.as_str())
+        };
+        if self.devices().values().any(uses) {
+            return Err(Problem::Device);
+        }
         self.devices().remove(&key).map(|_| ()).ok_or(Problem::Device)
     }
+}
+
+/// The capacity of a disk in KiB; `None` for any other device.
+fn capacity(device: &Structure) -> Option<i64> {
+    device.fields.get("capacityInKB")?.text()?.parse().ok()
 }
 
 fn card_key(n: u32) -> i32 {

@@ -115,7 +115,7 @@ impl Lab {
 
     /// Sends a request with a value in one field and the fields that are mandatory around it.
     pub(super) async fn send(&mut self, place: &Place) -> String {
-        let mut body = samples::mandatory(&place.field);
+        let mut body = samples::mandatory(place.owner, &place.field);
         let mut except = place.field.name;
         for (field, kind) in place.way.iter().rev() {
             if *kind == "VirtualDeviceConfigSpec" && except != "operation" {
@@ -131,7 +131,7 @@ impl Lab {
         let method = crate::call::vim25::managed(this.0).and_then(|it| it.method(place.method));
         for parameter in method.expect("the method exists").parameters() {
             if !parameter.declared.is_optional && parameter.name != except {
-                body.push_str(&samples::mandatory(&parameter));
+                body.push_str(&samples::mandatory(place.method, &parameter));
             }
         }
         if place.method == "RelocateVM_Task" {

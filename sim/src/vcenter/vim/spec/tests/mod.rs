@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::fields::{BACKINGS, CARDS, FIELDS, MODELED, Treatment};
+use super::fields::{BACKINGS, CARDS, FIELDS, MODELED, Treatment, VALUES};
 use crate::call::vim25::{self, Version};
 use lab::Lab;
 use walk::{METHODS, Place, places, walk};
@@ -43,6 +43,10 @@ fn every_row_of_the_table_is_a_field_of_the_schema_that_a_request_reaches() {
     let kinds: BTreeSet<&str> = places.iter().map(|it| it.owner).chain(METHODS).collect();
     let unknown: Vec<_> = MODELED.iter().filter(|it| !kinds.contains(*it)).collect();
     assert!(unknown.is_empty(), "no request reaches {unknown:?}");
+    for (owner, name, kind) in VALUES {
+        assert!(reached.contains(&(*owner, *name)), "no request reaches {owner}.{name}");
+        assert!(vim25::find(kind).is_some_and(|it| it.values().count() > 1), "{kind}");
+    }
     for kind in BACKINGS.iter().chain(CARDS) {
         assert!(vim25::find(kind).is_some(), "{kind}");
     }
@@ -139,7 +143,7 @@ async fn every_kept_field_is_shown_afterwards() {
             continue;
         }
         let mut kept = Vec::new();
-        let value = samples::field(&place.field, &mut kept);
+        let value = samples::field(place.owner, &place.field, &mut kept);
         n_kept += kept.len();
         lab.reconfigure(&value).await;
         let shown = lab.fetch(path).await;

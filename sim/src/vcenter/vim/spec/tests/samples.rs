@@ -1,19 +1,19 @@
 //! Values for fields, made by the schema.
 
-use super::super::fields::treatment;
+use super::super::fields::{treatment, values};
 use crate::call::vim25::{self, Declared, Field, Kind, Type};
 use crate::vcenter::soap::parse;
 use crate::vcenter::vim::data::Node;
 
 /// Returns the element of a field with a value of its declared type. Adds the names of the fields in
 /// it to `set`.
-pub(super) fn field(field: &Field, set: &mut Vec<&'static str>) -> String {
+pub(super) fn field(owner: &str, field: &Field, set: &mut Vec<&'static str>) -> String {
     set.push(field.name);
     let declared = field.declared;
     let found = vim25::find(declared.name).filter(|_| !declared.is_reference);
     match found {
         Some(kind) if kind.kind != Kind::Enum => object(field.name, concrete(kind.name), set),
-        _ => simple(field.name, &declared),
+        _ => simple(owner, field.name, &declared),
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) fn object(name: &str, kind: &str, set: &mut Vec<&'static str>) -> Str
         for it in owner.own_fields() {
             let is_out = treatment(owner.name, it.name).is_some();
             if !is_out && it.name != "backing" {
-                body.push_str(&field(&it, set));
+                body.push_str(&field(owner.name, &it, set));
             }
         }
     }
@@ -38,20 +38,23 @@ pub(super) fn object(name: &str, kind: &str, set: &mut Vec<&'static str>) -> Str
 /// Returns an element that contains only the mandatory fields of its type, and `inner`.
 pub(super) fn around(name: &str, kind: &str, inner: &str, except: &str) -> String {
     let mut body = String::new();
-    for it in vim25::find(kind).unwrap_or_else(|| panic!("{kind}")).fields() {
-        if !it.declared.is_optional && it.name != except {
-            body.push_str(&mandatory(&it));
+    let chain = vim25::find(kind).unwrap_or_else(|| panic!("{kind}")).chain();
+    for owner in chain {
+        for it in owner.own_fields() {
+            if !it.declared.is_optional && it.name != except {
+                body.push_str(&mandatory(owner.name, &it));
+            }
         }
     }
     format!("<{name} xsi:type=\"{kind}\">{body}{inner}</{name}>")
 }
 
 /// Returns the smallest element of a field.
-pub(super) fn mandatory(field: &Field) -> String {
+pub(super) fn mandatory(owner: &str, field: &Field) -> String {
     let declared = field.declared;
     match vim25::find(declared.name).filter(|_| !declared.is_reference) {
         Some(kind) if kind.kind != Kind::Enum => around(field.name, concrete(kind.name), "", ""),
-        _ => simple(field.name, &declared),
+        _ => simple(owner, field.name, &declared),
     }
 }
 
@@ -66,8 +69,10 @@ fn concrete(kind: &'static str) -> &'static str {
     }
 }
 
-fn simple(name: &str, declared: &Declared) -> String {
+fn simple(owner: &str, name: &str, declared: &Declared) -> String {
+    let listed = values(owner, name).and_then(|it| it.values().next());
     let text = match (name, declared.name) {
+        _ if listed.is_some() => listed.unwrap_or_default(),
         ("controllerKey", _) => "200",
         ("capacityInBytes", _) => "1048576",
         ("capacityInKB", _) => "1024",
