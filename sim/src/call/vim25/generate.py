@@ -12,6 +12,7 @@ The file has all managed object types, all faults, all enumerations (the schema 
 and the data objects that a client can meet in a property, a parameter, a result or a fault, also as derived types. Names are those of the wire. Types are in
 alphabetical order, members in the order of the schema:
 
+    releases NAME…                    all releases, the oldest first
     managed NAME BASE SINCE           a managed object type, its base type, and the first release with it
     data NAME BASE SINCE              a data object type
     fault NAME BASE SINCE             a data object type that is a fault
@@ -209,6 +210,7 @@ def main(path):
             raise SystemExit(f"{path}: expected the wheel of pyvmomi {VERSION}")
         writer = Writer(*read(wheel))
     lines = [f"# vim25 in pyVmomi {VERSION}. generate.py writes this file and explains it; do not edit it."]
+    lines.append("releases " + " ".join(sorted(set(writer.releases.values()), key=numbers)))
     for vmodl in writer.reachable():
         lines += writer.lines(vmodl)
     target = pathlib.Path(__file__).with_name("vim25.txt")

@@ -6,10 +6,12 @@
 
 mod path;
 mod text;
+mod types;
 mod version;
 
 pub(crate) use path::{keyed, parts, property};
-pub(crate) use text::{Declared, Field, Kind, Method, Type, all, find};
+pub(crate) use text::{all, find, releases};
+pub(crate) use types::{Declared, Field, Kind, Method, Type};
 pub(crate) use version::Version;
 
 /// True if the type `kind` is `base` or has it among its base types; false for an unknown type.

@@ -1,7 +1,8 @@
 //! Property paths, such as `config.hardware.device[4000].deviceInfo.label`.
 
 use super::Version;
-use super::text::{Declared, Field, Kind, derived, find};
+use super::text::{derived, find};
+use super::types::{Declared, Field, Kind};
 
 /// Splits a path: `config.hardware.device[4000].key` → `config`, `hardware`, `device[4000]`, `key`.
 ///

@@ -4,8 +4,8 @@ use sim_world::vcenter::{
     DeviceChange, DeviceSpec, Kind, MoRef, Setting, Structure, VCenter, first_key,
 };
 
-use super::fields::{BACKINGS, CARDS};
 use super::read::{is_dropped, structure};
+use super::values::{BACKINGS, CARDS};
 use crate::call::vim25;
 use crate::vcenter::vim::data::{Node, VimFault};
 

@@ -7,6 +7,7 @@ mod place;
 mod read;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::net::IpAddr;
 

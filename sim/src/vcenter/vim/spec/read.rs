@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sim_world::vcenter::{MoRef, Setting, Structure};
 
-use super::fields::{Treatment, treatment, values};
+use super::fields::{Treatment, treatment};
+use super::values::values;
 use crate::call::vim25::{self, Declared, Field, Kind, Type};
 use crate::vcenter::vim::data::{Node, VimFault};
 

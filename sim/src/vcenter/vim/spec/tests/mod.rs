@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::fields::{BACKINGS, CARDS, FIELDS, MODELED, Treatment, VALUES};
+use super::fields::{FIELDS, MODELED, Treatment};
+use super::values::{BACKINGS, CARDS, VALUES};
 use crate::call::vim25::{self, Version};
 use lab::Lab;
 use walk::{METHODS, Place, places, walk};

@@ -1,6 +1,7 @@
 //! Values for fields, made by the schema.
 
-use super::super::fields::{treatment, values};
+use super::super::fields::treatment;
+use super::super::values::values;
 use crate::call::vim25::{self, Declared, Field, Kind, Type};
 use crate::vcenter::soap::parse;
 use crate::vcenter::vim::data::Node;

@@ -5,7 +5,8 @@ use std::fmt;
 
 use sim_world::vcenter::first_key;
 
-use super::super::fields::{BACKINGS, CARDS, MODELED, Treatment, treatment};
+use super::super::fields::{MODELED, Treatment, treatment};
+use super::super::values::{BACKINGS, CARDS};
 use crate::call::vim25::{self, Field, Kind, Type};
 
 /// Operations whose fields the tests check.
