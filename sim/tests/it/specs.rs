@@ -290,6 +290,7 @@ async fn devices_are_added_changed_and_removed() {
     for (spec, fault) in [
         (lonely.as_str(), "MissingController"),
         (&grow.replace("52428800", "1024").replace("2000", "2001"), "InvalidDeviceSpec"),
+        (&mac.replace("AA:00", "AA"), "InvalidDeviceSpec"),
         (&DISK.replace("persistent<", "sometimes<"), "InvalidArgument"),
         (&CARD.replace("VM Network", "none"), "InvalidDeviceBacking"),
         (&CARD.replace("<operation>add</operation>", ""), "InvalidDeviceSpec"),

@@ -12,7 +12,7 @@ use crate::vcenter::vim::data::{Node, VimFault};
 /// Reads the changes of devices in the elements `deviceChange`.
 ///
 /// # Errors
-/// `InvalidDeviceSpec` for a change without an operation, `DeviceUnsupportedForVmPlatform` for a
+/// `InvalidDeviceSpec` for a change without an operation and for an invalid MAC address, `DeviceUnsupportedForVmPlatform` for a
 /// device that a simulated machine cannot have, `InvalidDeviceBacking` for a backing that it cannot
 /// have or that does not exist, `NotSupported` for a refused field.
 pub(super) fn changes(vc: &VCenter, spec: &Node) -> Result<Vec<DeviceChange>, VimFault> {
@@ -57,6 +57,10 @@ fn device_spec(
     }
     let mut device = structure(node, kind, "deviceChange.device")?;
     device.fields.remove("key");
+    let mac = device.fields.get("macAddress").and_then(Setting::text).unwrap_or_default();
+    if !mac.is_empty() && !is_mac(mac) {
+        return Err(invalid("InvalidDeviceSpec", index));
+    }
     if kind == "VirtualDisk" {
         set_capacity(&mut device);
     }
@@ -86,6 +90,12 @@ fn network(vc: &VCenter, card: &mut Structure) -> Result<Option<MoRef>, ()> {
         (None, name) => networks.find(|(_, network)| Some(network.name.as_str()) == name),
     };
     found.map(|(id, _)| Some(id)).ok_or(())
+}
+
+/// True for six groups of two hexadecimal digits, with colons between them.
+fn is_mac(text: &str) -> bool {
+    let is_group = |group: &str| group.len() == 2 && group.bytes().all(|it| it.is_ascii_hexdigit());
+    text.split(':').count() == 6 && text.split(':').all(is_group)
 }
 
 /// Sets the capacity in bytes by that in KiB, or the other way round if the client sets both.
