@@ -143,14 +143,15 @@ def table(head, rows):
 def operations():
     soap = declared("RetrieveServiceContent")
     vapi = declared("cis.session.create")
-    text = next(path.read_text() for path in sources(OPERATIONS) if "const FAULTS: &[&str]" in path.read_text())
-    faults = re.findall(r'"([A-Za-z]+)"', text.split("const FAULTS: &[&str] = &[")[1].split("];")[0])
     return (
         "# Operations of a vCenter\n\n"
-        "Rules match these names and classes (`match.op`), and the ledger records them. A simulated vCenter refuses every other operation of SOAP, with\n"
-        "`NotSupported` if the caller is logged in and the object exists, and every other path of vAPI with 404. The ledger records these calls too.\n\n"
+        "Rules match these names and classes (`match.op`), and the ledger records them. A simulated vCenter refuses every other operation of SOAP if the caller\n"
+        "is logged in and the object exists: with `NotSupported`, with `MethodNotFound` if objects of this type do not have the method, or with\n"
+        "`InvalidRequest` if vim25 does not have it. It refuses every other path of vAPI with 404. The ledger records these calls too.\n\n"
         f"## SOAP\n\n{names(soap)}\n## vAPI\n\nServed below `/rest/com/vmware/cis` and `/api/cis`, sessions also at `/api/session`.\n\n{names(vapi)}\n"
-        "## Fault classes\n\nThe classes that `soapFault: {type: CLASS}` accepts in a rule:\n\n" + names(f"`{fault}`" for fault in faults)
+        "## Fault classes\n\n`soapFault: {type: CLASS}` in a rule accepts every fault of vim25, such as `SystemError`, `NotAuthenticated` or `InvalidPowerState`.\n"
+        "`sim/src/call/vim25/vim25.txt` has them in the lines that begin with `fault`, with their fields and base classes. Below each method it has the\n"
+        "faults that the method declares; the sim warns of a rule with another one, unless the fault is a `RuntimeFault`.\n"
     )
 
 

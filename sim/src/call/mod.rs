@@ -1,12 +1,13 @@
 //! Calls: requests that a face has classified by operation, target and caller.
 //!
-//! This module has the types of a call, the tables of operations, the answer, and the digests of
-//! answers and sessions. Faces, fault rules and ledger use the module. The module uses none of
+//! This module has the types of a call, the tables of operations, the types of vim25, the answer,
+//! and the digests of answers and sessions. Faces, fault rules and ledger use the module. The module uses none of
 //! them.
 
 mod digest;
 pub(crate) mod operations;
 mod reply;
+pub(crate) mod vim25;
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,10 +1,11 @@
-//! Warnings about valid rules that may be mistaken, because they name an operation that no server
-//! of the sim answers.
+//! Warnings about valid rules that may be mistaken: they name an operation that no server of the sim
+//! answers, or a vim25 fault that the operation does not declare.
 //!
 //! Such a rule is not an error. A server refuses a call of an operation that it does not have, and
 //! the rule still matches that call by the name that the client used.
 
-use super::{Ops, Rule};
+use super::{Action, Ops, Rule};
+use crate::call::vim25;
 use crate::document::closest;
 use crate::{Face, operations};
 
@@ -15,11 +16,28 @@ const VERBS: [&str; 8] =
 /// Returns a warning, with rule, key, value and remedy, for each operation in `match.op`, named
 /// without `*` or `@`, that no server of the matched protocol answers. A name with a space counts
 /// as an operation of a Kubernetes API, whatever the protocol. It passes if it has a known verb and
-/// a resource in lower case (or `OpenAPI`).
+/// a resource in lower case (or `OpenAPI`). Also returns a warning for each vim25 fault that such an
+/// operation does not declare and that is not a `RuntimeFault`, with which every method may end.
 pub fn warnings(rule: &Rule) -> Vec<String> {
     let face = rule.matcher.protocol;
     let of_rule = |warning| format!("rule `{}`: match.op {warning}", rule.id);
-    operation_warnings(&rule.matcher.op, face).map(of_rule).collect()
+    let operations = operation_warnings(&rule.matcher.op, face).map(of_rule);
+    operations.chain(fault_warnings(rule)).collect()
+}
+
+fn fault_warnings(rule: &Rule) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for action in &rule.actions {
+        let Action::SoapFault(fault) = action else { continue };
+        let class = &fault.class;
+        for operation in rule.matcher.op.patterns().filter(|it| !vim25::may_throw(it, class)) {
+            warnings.push(format!(
+                "rule `{}`: do.soapFault `{class}` is not a fault that `{operation}` declares; a real vCenter does not answer with it",
+                rule.id
+            ));
+        }
+    }
+    warnings
 }
 
 /// Returns a warning for each pattern that names one operation, if no server of `face` answers that
@@ -121,6 +139,20 @@ mod tests {
         }
         let wrong_face: Ops = ["tagging.tag.get"].into_iter().collect();
         assert_eq!(operation_warnings(&wrong_face, Some(Face::Soap)).count(), 1);
+    }
+
+    #[test]
+    fn an_undeclared_fault_in_a_rule_gets_a_warning() {
+        let rule = |class| Rule::new("a", [Action::soap_fault(class)]).op(["Login", "Find*"]);
+        for class in ["InvalidLogin", "SystemError", "NotAuthenticated"] {
+            assert_eq!(warnings(&rule(class)), Vec::<String>::new(), "{class}");
+        }
+        assert_eq!(
+            warnings(&rule("InvalidPowerState")),
+            [
+                "rule `a`: do.soapFault `InvalidPowerState` is not a fault that `Login` declares; a real vCenter does not answer with it"
+            ]
+        );
     }
 
     #[test]

@@ -77,8 +77,10 @@ async fn unknown_operations_and_unknown_objects_get_different_faults() {
     let sim = Sim::builder().start();
     let mut client = Client::logged_in(&sim).await;
     for (operation, this, want) in [
-        ("MakeCoffee", ("ServiceInstance", "ServiceInstance"), "NotSupported"),
-        ("PowerOnVM_Task", ("Folder", "group-d1"), "NotSupported"),
+        ("MakeCoffee", ("ServiceInstance", "ServiceInstance"), "InvalidRequest"),
+        ("PowerOnVM_Task", ("Folder", "group-d1"), "MethodNotFound"),
+        ("CloneVApp_Task", ("Folder", "group-d1"), "MethodNotFound"),
+        ("MoveIntoFolder_Task", ("Folder", "group-d1"), "NotSupported"),
         ("PowerOnVM_Task", ("VirtualMachine", "vm-9999"), "ManagedObjectNotFound"),
         ("PowerOnVM_Task", ("VirtualMachine", "nonsense"), "ManagedObjectNotFound"),
         ("FindByUuid", ("SearchIndex", "SearchIndex"), "InvalidArgument"),

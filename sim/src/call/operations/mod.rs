@@ -97,7 +97,7 @@ pub fn can_be_stale(face: Face, operation: &str) -> bool {
 }
 
 /// Every fault class that a rule can name in
-/// [`Action::SoapFault`](crate::faults::Action::SoapFault).
+/// [`Action::SoapFault`](crate::faults::Action::SoapFault): all of vim25.
 pub fn fault_classes() -> &'static [&'static str] {
-    fault_classes::FAULTS
+    fault_classes::fault_classes()
 }

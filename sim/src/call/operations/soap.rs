@@ -1,6 +1,7 @@
 //! Operations of vim25 that the simulated vCenter supports, and for each the parts of a request
-//! that the ledger and the fault rules need. The vCenter refuses all others: with `NotSupported`,
-//! if the caller is logged in and the object exists.
+//! that the ledger and the fault rules need. The vCenter refuses all others, if the caller is logged
+//! in and the object exists: with `NotSupported`, or with the fault of a method that the object or
+//! vim25 does not have.
 
 use super::operation_table;
 use crate::call::Class;
@@ -43,8 +44,8 @@ operation_table! {
     /// An operation of vim25 that the vCenter supports. The vCenter refuses every other operation.
     /// The ledger records the refused calls too.
     ///
-    /// Clients are known to need some of the refused operations: cloning, registering, templates
-    /// and folders (`CloneVM_Task`, `MigrateVM_Task`, `RegisterVM_Task`, `UnregisterVM`,
+    /// Clients are known to need some of the refused operations: migration, registering, templates
+    /// and folders (`MigrateVM_Task`, `RegisterVM_Task`, `UnregisterVM`,
     /// `MarkAsTemplate`, `MoveIntoFolder_Task`, …), all operations that build or change hosts,
     /// clusters, pools and switches, `SearchDatastoreSubFolders_Task`, `CancelTask`, and custom
     /// fields.
@@ -92,6 +93,7 @@ operation_table! {
     Suspend = "SuspendVM_Task", Task, This, Nothing;
     Reset = "ResetVM_Task", Task, This, Nothing;
     Create = "CreateVM_Task", Task, This, Nothing;
+    Clone = "CloneVM_Task", Task, This, Nothing;
     Reconfigure = "ReconfigVM_Task", Task, This, Nothing;
     Relocate = "RelocateVM_Task", Task, This, Nothing;
     Rename = "Rename_Task", Task, This, Nothing;

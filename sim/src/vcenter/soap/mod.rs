@@ -11,5 +11,7 @@ mod write;
 
 pub(crate) use face::{SoapFace, SoapRequest, label, refused, text};
 
+#[cfg(test)]
+pub(crate) use read::parse;
 pub(crate) use read::{MalformedEnvelope, Request, read};
 pub(crate) use write::{fault, response};

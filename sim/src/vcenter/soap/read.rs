@@ -76,6 +76,12 @@ pub(crate) fn read(body: &[u8]) -> Result<Request, MalformedEnvelope> {
     })
 }
 
+/// Parses an answer, for tests.
+#[cfg(test)]
+pub(crate) fn parse(text: &str) -> Node {
+    tree(text).expect("the answer is well-formed")
+}
+
 fn tree(text: &str) -> Result<Node, MalformedEnvelope> {
     let mut reader = NsReader::from_str(text);
     reader.config_mut().expand_empty_elements = true;

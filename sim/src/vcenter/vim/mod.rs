@@ -4,6 +4,7 @@
 //! This module does not use XML. The SOAP codec parses requests into [`Node`]s and writes
 //! [`Value`]s; another codec could do this in JSON.
 
+mod check;
 mod collector;
 mod content;
 mod data;
@@ -12,6 +13,7 @@ mod operations;
 mod properties;
 mod search;
 mod session;
+mod spec;
 mod tasks;
 mod views;
 

@@ -96,8 +96,9 @@ impl Vim {
         }
     }
 
-    /// Drops the objects of ended sessions and checks the caller's permission. Then carries out the
-    /// operation, or begins a wait, which [`Vim::wait`] continues.
+    /// Drops the objects of ended sessions, checks the caller's permission, and checks method and
+    /// arguments by the schema. Then carries out the operation, or begins a wait, which
+    /// [`Vim::wait`] continues.
     ///
     /// # Errors
     /// [`Failure::Fault`] if the vCenter refuses the operation, [`Failure::TooManySessions`] if the
@@ -113,6 +114,7 @@ impl Vim {
     ) -> Result<Progress, Failure> {
         self.prune(world);
         self.authorize(world, caller, operation.supported(), this, arguments)?;
+        self.check_method(world, caller, operation, this, arguments)?;
         match operation.supported() {
             Some(wait @ (Op::WaitForUpdatesEx | Op::WaitForUpdates | Op::CheckForUpdates)) => {
                 let begun = self.begin_wait(world, caller, wait, this.1, arguments, effects)?;
@@ -205,6 +207,7 @@ impl Vim {
             | Op::Suspend
             | Op::Reset
             | Op::Create
+            | Op::Clone
             | Op::Reconfigure
             | Op::Relocate
             | Op::Rename

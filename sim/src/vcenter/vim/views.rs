@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, VecDeque};
 use sim_world::vcenter::{Data, Kind, MoRef, VCenter};
 
 use super::properties::Reader;
-use crate::vcenter::vim::data::{Reference, types};
+use crate::call::vim25;
+use crate::vcenter::vim::data::Reference;
 
 /// Maximum number of changes that a list view keeps for filters that have not reported them yet.
 /// The view drops the oldest changes first.
@@ -207,7 +208,7 @@ const KINDS: [Kind; 14] = {
 };
 
 fn wanted(wanted: &[String], kind: Kind) -> bool {
-    wanted.is_empty() || wanted.iter().any(|base| types::is_a(kind.type_name(), base))
+    wanted.is_empty() || wanted.iter().any(|base| vim25::is_a(kind.type_name(), base))
 }
 
 /// True if `id` is below `container` in the inventory, or is a datastore or network of the compute

@@ -96,6 +96,11 @@ pub(super) async fn tasks(shots: &mut Snapshots) {
     ] {
         work(shots, &sim, &mut client, name, (operation, this, arguments)).await;
     }
+    let source = client.machine("node-0002").await;
+    let clone = "<folder type=\"Folder\">group-v3</folder><name>copy</name><spec><location/>\
+        <template>false</template><powerOn>false</powerOn></spec>";
+    let clone = ("CloneVM_Task", ("VirtualMachine", source.as_str()), clone);
+    work(shots, &sim, &mut client, "clone", clone).await;
     // vCenter reports an error that it detects at once as a fault of the call, not of a task.
     for (name, operation, this, arguments) in [
         ("fault_gone", "PowerOnVM_Task", machine, ""),

@@ -62,11 +62,16 @@ impl Execution<'_> {
     ) -> Result<Option<MoRef>, VcFault> {
         match work {
             Work::PowerOn => self.power_on(vcenter, entity)?,
+            Work::PowerOnHost(host) => self.power_on_host(vcenter, entity, *host)?,
             Work::PowerOff => self.power_off(vcenter, entity)?,
             Work::Suspend => self.suspend(vcenter, entity)?,
             Work::Reset => self.reset(vcenter, entity)?,
             Work::Rename(to) => self.rename(vcenter, entity, to)?,
-            Work::Reconfigure(spec) => self.reconfigure(vcenter, entity, spec)?,
+            Work::Reconfigure(spec) => {
+                self.accepts(vcenter, entity, spec)?;
+                self.reconfigure(vcenter, entity, spec)?;
+            }
+            Work::Clone(work) => return self.clone_machine(vcenter, entity, work).map(Some),
             Work::Relocate { host, pool } => self.relocate(vcenter, entity, *host, *pool)?,
             Work::Destroy => {
                 let existing = self.machine(vcenter, entity)?.power;

@@ -182,6 +182,8 @@ impl<'a> Builder<'a> {
                 annotation: String::new(),
                 extra: Default::default(),
                 cards: vec![card(0, id, places.network)],
+                devices: None,
+                settings: Default::default(),
                 template: false,
                 change_version: 1,
                 created: Time::ZERO,

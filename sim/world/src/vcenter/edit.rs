@@ -2,7 +2,7 @@
 
 use super::entity::{Data, Entity};
 use super::inventory::Change;
-use super::machine::{Config, Guest, Machine};
+use super::machine::{Config, Guest, Machine, known};
 
 /// Applies `change` to `entity` and returns the paths of the properties whose values it may have
 /// changed.
@@ -148,8 +148,29 @@ fn config_paths(old: &Config, new: &Config) -> Vec<&'static str> {
     if old.cards != new.cards {
         paths.extend(["config.hardware.device", "network"]);
     }
+    if old.devices != new.devices {
+        paths.extend(["config.hardware.device", "summary.config.numVirtualDisks"]);
+    }
+    let names = old.settings.keys().chain(new.settings.keys());
+    for name in names.filter(|name| old.settings.get(*name) != new.settings.get(*name)) {
+        let path = known(name).map(|(path, _)| path).filter(|path| !paths.contains(path));
+        paths.extend(path);
+        paths.extend(summary_path(name));
+    }
     if old.template != new.template {
         paths.extend(["config.template", "summary.config.template"]);
     }
     paths
+}
+
+/// Returns the property of the summary that shows a setting too.
+fn summary_path(setting: &str) -> Option<&'static str> {
+    match setting {
+        "config.version" => Some("summary.config.hwVersion"),
+        "config.managedBy" => Some("summary.config.managedBy"),
+        "config.files" => Some("summary.config.vmPathName"),
+        "config.cpuAllocation" => Some("summary.config.cpuReservation"),
+        "config.memoryAllocation" => Some("summary.config.memoryReservation"),
+        _ => None,
+    }
 }

@@ -56,6 +56,20 @@ pub enum VcFault {
     /// A directory of a datastore does not exist.
     #[error("File {0} was not found")]
     FileNotFound(String),
+    /// The configuration of the machine has changed since the version that the client expects.
+    #[error("The object or item referred to has been changed by another client.")]
+    ConcurrentAccess,
+    /// The host or cluster does not have the datastore.
+    #[error("Invalid datastore '{0}'.")]
+    InvalidDatastore(MoRef),
+    /// A change of a device is invalid.
+    #[error("Invalid configuration for device '{index}'.")]
+    InvalidDevice {
+        /// Position of the change in the list of changes, from 0.
+        index: u32,
+        /// True if the device needs a controller, and has none that exists.
+        needs_controller: bool,
+    },
     /// An argument is invalid.
     #[error("A specified parameter was not correct: {0}")]
     InvalidArgument(String),

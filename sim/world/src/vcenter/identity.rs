@@ -16,11 +16,14 @@ pub(crate) fn bios_uuid(ids: Ids, path: &str) -> Uuid {
 
 /// Network card `n` (from 0) of a machine.
 pub(crate) fn card(n: u32, machine: MoRef, network: MoRef) -> NetworkCard {
-    let [_, high, mid, low] = (machine.number * 4 + n).to_be_bytes();
+    // A machine has four addresses in the lower half, and further ones in the upper half.
+    let number = if n < 4 { machine.number * 4 + n } else { 0x80_0000 | (machine.number * 8 + n) };
+    let [_, high, mid, low] = number.to_be_bytes();
     NetworkCard {
         key: 4000 + i32::try_from(n).unwrap_or(0),
         mac: format!("00:50:56:{high:02x}:{mid:02x}:{low:02x}"),
         network,
+        device: None,
     }
 }
 

@@ -28,13 +28,14 @@ pub use logins::{
     User,
 };
 pub use machine::{
-    Config, Connection, Guest, GuestNic, GuestRequest, Machine, NetworkCard, NextGuestReport,
-    Power, Tools, swap_uuid,
+    Config, Connection, DeviceChange, DeviceSpec, Devices, Guest, GuestNic, GuestRequest, Machine,
+    NetworkCard, NextGuestReport, Power, Setting, Settings, Structure, Tools, first_key, swap_uuid,
 };
+pub(crate) use machine::{FIRST_CARD, base_devices, default_devices, is_present, known, merge};
 pub use refs::{FolderKind, Kind, MoRef};
 pub use release::Release;
 pub use tags::{Cardinality, Category, Tag, TagEvent, Tags};
-pub use tasks::{MachineSpec, Progress, Task, Work};
+pub use tasks::{CloneWork, MachineSpec, Progress, Task, Work};
 
 use crate::Time;
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::fault::VcFault;
+use super::machine::{DeviceChange, Settings};
 use super::refs::MoRef;
 use crate::Time;
 
@@ -34,6 +35,23 @@ pub struct MachineSpec {
     /// Addresses that the guest will report on its first card. If they are set, the guest will
     /// report only link-local addresses on its other cards.
     pub addresses: Option<Vec<IpAddr>>,
+    /// vCenter's own UUID of the machine; by default one that depends on the seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_uuid: Option<Uuid>,
+    /// Version of the configuration that the change expects; a change of another version is
+    /// refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_version: Option<u64>,
+    /// Datastore of a new machine; by default the first one of its cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datastore: Option<MoRef>,
+    /// Changes of devices. A new machine has only the controllers that every machine has and the
+    /// added devices; by default a SCSI controller, a disk and a network card too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Vec<DeviceChange>>,
+    /// Other settings to merge, by property path, such as `config.cpuHotAddEnabled`.
+    #[serde(skip_serializing_if = "Settings::is_empty")]
+    pub settings: Settings,
 }
 
 /// Operation of a task, with its arguments.
@@ -41,6 +59,8 @@ pub struct MachineSpec {
 pub enum Work {
     /// Powers a machine on: `PowerOnVM_Task`.
     PowerOn,
+    /// Powers a machine on, on this host of its cluster: `PowerOnVM_Task` with a host.
+    PowerOnHost(MoRef),
     /// Powers a machine off: `PowerOffVM_Task`.
     PowerOff,
     /// Suspends a machine: `SuspendVM_Task`.
@@ -63,6 +83,8 @@ pub enum Work {
         /// maintenance mode.
         host: Option<MoRef>,
     },
+    /// Creates a copy of a machine or template: `CloneVM_Task`.
+    Clone(Box<CloneWork>),
     /// Moves a machine to another host: `RelocateVM_Task`.
     Relocate {
         /// Host to which the machine moves.
@@ -75,11 +97,30 @@ pub enum Work {
     SearchDatastore(String),
 }
 
+/// Arguments of a clone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloneWork {
+    /// Folder that gets the copy.
+    pub folder: MoRef,
+    /// Settings of the copy, which must include a name. A setting that is left out has the value of
+    /// the source, except for UUIDs, addresses and host name.
+    pub spec: MachineSpec,
+    /// Resource pool of the copy; if absent, that of the source. A template has none.
+    pub pool: Option<MoRef>,
+    /// Host; if absent, the first host of the pool's cluster that is connected and not in
+    /// maintenance mode.
+    pub host: Option<MoRef>,
+    /// True if the copy is a template.
+    pub template: bool,
+    /// True if the copy is powered on afterwards.
+    pub power_on: bool,
+}
+
 impl Work {
     /// The operation's name, as in `TaskInfo.name`.
     pub fn operation(&self) -> &'static str {
         match self {
-            Self::PowerOn => "PowerOnVM_Task",
+            Self::PowerOn | Self::PowerOnHost(_) => "PowerOnVM_Task",
             Self::PowerOff => "PowerOffVM_Task",
             Self::Suspend => "SuspendVM_Task",
             Self::Reset => "ResetVM_Task",
@@ -87,6 +128,7 @@ impl Work {
             Self::Rename(_) => "Rename_Task",
             Self::Reconfigure(_) => "ReconfigVM_Task",
             Self::Create { .. } => "CreateVM_Task",
+            Self::Clone(_) => "CloneVM_Task",
             Self::Relocate { .. } => "RelocateVM_Task",
             Self::SearchDatastore(_) => "SearchDatastore_Task",
         }
@@ -95,7 +137,7 @@ impl Work {
     /// Message key of the operation in `TaskInfo.descriptionId`, such as `VirtualMachine.powerOn`.
     pub fn description_id(&self) -> &'static str {
         match self {
-            Self::PowerOn => "VirtualMachine.powerOn",
+            Self::PowerOn | Self::PowerOnHost(_) => "VirtualMachine.powerOn",
             Self::PowerOff => "VirtualMachine.powerOff",
             Self::Suspend => "VirtualMachine.suspend",
             Self::Reset => "VirtualMachine.reset",
@@ -103,6 +145,7 @@ impl Work {
             Self::Rename(_) => "ManagedEntity.rename",
             Self::Reconfigure(_) => "VirtualMachine.reconfigure",
             Self::Create { .. } => "Folder.createVm",
+            Self::Clone(_) => "VirtualMachine.clone",
             Self::Relocate { .. } => "VirtualMachine.relocate",
             Self::SearchDatastore(_) => "host.DatastoreBrowser.search",
         }

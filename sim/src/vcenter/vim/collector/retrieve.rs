@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::select::{self, FilterSpec, Obj, with_list};
+use crate::call::vim25;
 use crate::faults::Effects;
 use crate::shared_world::Locked;
 use crate::vcenter::vim::data::{Node, Object, Value, VimFault, any};
@@ -27,8 +28,9 @@ impl Vim {
         effects: &Effects,
         paged: bool,
     ) -> Result<Option<Value>, VimFault> {
-        let specs =
-            arguments.all("specSet").map(FilterSpec::read).collect::<Result<Vec<_>, _>>()?;
+        let release = self.release(world);
+        let specs = arguments.all("specSet").map(|spec| FilterSpec::read(spec, release));
+        let specs = specs.collect::<Result<Vec<_>, _>>()?;
         if specs.is_empty() {
             return Err(VimFault::invalid_argument("specSet"));
         }
@@ -103,10 +105,11 @@ impl Vim {
     ) -> Result<Answer, Failure> {
         let path = arguments.required("prop")?;
         let obj = Obj::of(id);
+        let release = self.release(world);
         let value = self.with_owned(world, caller, |owned, reader| {
             let subject = select::subject(reader, &owned.views, &obj)
                 .ok_or_else(|| VimFault::not_found(claimed, id))?;
-            if !properties::is_valid(subject.kind(), path) {
+            if vim25::property(subject.kind(), path, release).is_none() {
                 return Err(VimFault::invalid_property(path));
             }
             match select::unreadable(effects, path) {

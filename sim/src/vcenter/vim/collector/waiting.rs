@@ -7,9 +7,10 @@ use tokio::time::Instant;
 
 use super::select::FilterSpec;
 use crate::call::operations::soap::Operation as Op;
+use crate::call::vim25;
 use crate::faults::Effects;
 use crate::shared_world::Locked;
-use crate::vcenter::vim::data::{Node, Reference, Value, VimFault, types};
+use crate::vcenter::vim::data::{Node, Reference, Value, VimFault};
 use crate::vcenter::vim::operations::{Caller, Vim};
 use crate::vcenter::vim::properties::Reader;
 use crate::vcenter::vim::session::objects::{DEFAULT_COLLECTOR, SessionObjects, references};
@@ -49,6 +50,7 @@ impl Vim {
         this: &str,
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
+        let release = self.release(world);
         let answer = self.with_owned(world, caller, |owned, reader| match operation {
             Op::CreateCollector => {
                 owned.collector(this)?;
@@ -65,7 +67,7 @@ impl Vim {
             Op::CreateFilter => {
                 let spec =
                     arguments.child("spec").ok_or_else(|| VimFault::invalid_argument("spec"))?;
-                let spec = FilterSpec::read(spec)?;
+                let spec = FilterSpec::read(spec, release)?;
                 let id = owned.next_id();
                 let SessionObjects { views, collectors, .. } = owned;
                 let collector = collectors
@@ -289,7 +291,7 @@ fn resolve(
         });
         match id {
             Some(id) => known.push(id),
-            None => unresolved.push(Reference::new(types::known(&given.kind), given.id)),
+            None => unresolved.push(Reference::new(vim25::reference_type(&given.kind), given.id)),
         }
     }
     (known, unresolved)
@@ -302,7 +304,7 @@ fn container_arguments(
 ) -> Result<(MoRef, Vec<String>, bool), VimFault> {
     let container = container(reader, arguments)?;
     let types = arguments.all("type").map(|it| it.text.clone()).collect::<Vec<_>>();
-    if types.iter().any(|kind| !types::exists(kind)) {
+    if types.iter().any(|kind| vim25::managed(kind).is_none()) {
         return Err(VimFault::invalid_argument("type"));
     }
     Ok((container, types, arguments.flag("recursive")?.unwrap_or(false)))

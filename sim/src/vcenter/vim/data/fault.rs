@@ -1,9 +1,11 @@
 //! vim25 faults as data: class, fields and message.
 
+use jiff::Timestamp;
 use sim_world::vcenter::{Power, VcFault};
 
 use super::value::{Field, Object, Reference, Value};
 use crate::call::operations::fault_class;
+use crate::call::vim25::{self, Declared};
 
 /// A vim25 fault: an object of a fault class, and a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +49,7 @@ impl VimFault {
             "The object 'vim.{kind}:{id}' has already been deleted or has not been completely created"
         );
         Self::new("ManagedObjectNotFound", message)
-            .with("obj", Reference::new(super::types::known(kind), id))
+            .with("obj", Reference::new(vim25::reference_type(kind), id))
     }
 
     pub(crate) fn invalid_argument(property: &str) -> Self {
@@ -73,6 +75,13 @@ impl VimFault {
 
     pub(crate) fn request_canceled() -> Self {
         Self::new("RequestCanceled", "The task was canceled by a user.")
+    }
+
+    /// Returns the fault for an operation that objects of this type do not offer.
+    pub(crate) fn method_not_found(receiver: Reference, operation: &str) -> Self {
+        let kind = receiver.kind;
+        let message = format!("Objects of type {kind} have no method {operation}.");
+        Self::new("MethodNotFound", message).with("receiver", receiver).with("method", operation)
     }
 
     /// Returns the fault for an operation that the simulated vCenter does not support.
@@ -105,8 +114,9 @@ impl VimFault {
         };
         let mut fault = typical.unwrap_or_else(|| {
             let class = fault_class(class).unwrap_or("SystemError");
-            let fault = Self::new(class, "A general system error occurred: injected");
-            if class == "SystemError" { fault.with("reason", "injected") } else { fault }
+            let mut fault = Self::new(class, "A general system error occurred: injected");
+            fault.object.fields = mandatory(class);
+            fault
         });
         if let Some(message) = message {
             message.clone_into(&mut fault.message);
@@ -119,6 +129,43 @@ impl VimFault {
         Object::new("LocalizedMethodFault")
             .with_typed("fault", self.object)
             .with("localizedMessage", self.message)
+    }
+}
+
+/// Returns the mandatory fields of a data object type, with values of their types.
+fn mandatory(kind: &str) -> Vec<Field> {
+    let fields = vim25::find(kind).into_iter().flat_map(vim25::Type::fields);
+    let fields = fields.filter(|it| !it.declared.is_optional && !it.declared.is_list);
+    let field = |it: vim25::Field| {
+        let typed = it.declared.name == "anyType" || vim25::has_derived(it.declared.name);
+        Field {
+            name: it.name,
+            value: placeholder(&it.declared),
+            typed: typed && !it.declared.is_reference,
+        }
+    };
+    fields.map(field).collect()
+}
+
+/// Returns some value of a type.
+fn placeholder(declared: &Declared) -> Value {
+    let name = declared.name;
+    if declared.is_reference {
+        return Reference::new(name, "none").into();
+    }
+    match (name, vim25::find(name)) {
+        ("boolean", _) => false.into(),
+        ("byte", _) => 0_i8.into(),
+        ("short", _) => 0_i16.into(),
+        ("int", _) => 0.into(),
+        ("long", _) => 0_i64.into(),
+        ("float" | "double", _) => 0_f32.into(),
+        ("dateTime", _) => Timestamp::UNIX_EPOCH.into(),
+        (_, Some(kind)) if kind.kind == vim25::Kind::Enum => {
+            Value::Enum(kind.name, kind.values().next().unwrap_or_default())
+        }
+        (_, Some(kind)) => Value::Object(Object { kind: kind.name, fields: mandatory(kind.name) }),
+        _ => "injected".into(),
     }
 }
 
@@ -146,6 +193,16 @@ impl From<VcFault> for VimFault {
             VcFault::ToolsUnavailable => Self::new("ToolsUnavailable", message),
             VcFault::DuplicateName { name, object } => {
                 Self::new("DuplicateName", message).with("name", name).with("object", object)
+            }
+            VcFault::ConcurrentAccess => Self::new("ConcurrentAccess", message),
+            VcFault::InvalidDatastore(id) => {
+                Self::new("InvalidDatastore", message).with("datastore", id)
+            }
+            VcFault::InvalidDevice { index, needs_controller } => {
+                let class =
+                    if needs_controller { "MissingController" } else { "InvalidDeviceSpec" };
+                let index = i32::try_from(index).unwrap_or(i32::MAX);
+                Self::new(class, message).with("deviceIndex", index)
             }
             VcFault::FileNotFound(file) => Self::new("FileNotFound", message).with("file", file),
             VcFault::InvalidArgument(argument) => Self::invalid_argument(&argument),

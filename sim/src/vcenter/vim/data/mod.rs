@@ -1,9 +1,8 @@
-//! Data of vim25: arguments of requests, values and faults in answers, and the managed object
-//! types.
+//! Data of vim25: arguments of requests, and values and faults in answers.
 
 mod fault;
 mod node;
-pub(super) mod types;
+pub(super) mod setting;
 mod value;
 
 pub(crate) use fault::VimFault;

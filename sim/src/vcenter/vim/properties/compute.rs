@@ -3,7 +3,7 @@
 use sim_world::vcenter::{Data, HostConnection, MoRef};
 
 use super::entity::visible;
-use super::{Prop, Subject, data, leaf, node, unset};
+use super::{Prop, Subject, leaf, node};
 use crate::vcenter::vim::data::{Object, Value};
 
 /// Number of cores of a simulated host: 2 packages of 16.
@@ -15,10 +15,10 @@ const MEMORY: i64 = 256 << 30;
 
 pub(super) const COMPUTE_RESOURCE: &[Prop] = &[
     leaf("resourcePool", |_, it| compute(it).map(|it| it.pool.into())),
-    data("host", |reader, it| compute(it).map(|it| visible(reader, it.hosts))),
-    data("datastore", |reader, it| compute(it).map(|it| visible(reader, it.datastores))),
-    data("network", |reader, it| compute(it).map(|it| visible(reader, it.networks))),
-    data("summary", |_, it| {
+    leaf("host", |reader, it| compute(it).map(|it| visible(reader, it.hosts))),
+    leaf("datastore", |reader, it| compute(it).map(|it| visible(reader, it.datastores))),
+    leaf("network", |reader, it| compute(it).map(|it| visible(reader, it.networks))),
+    leaf("summary", |_, it| {
         let n_hosts = i32::try_from(compute(it)?.hosts.len()).unwrap_or(i32::MAX);
         let kind = match it.kind() {
             "ClusterComputeResource" => "ClusterComputeResourceSummary",
@@ -34,22 +34,14 @@ pub(super) const COMPUTE_RESOURCE: &[Prop] = &[
             .with("numHosts", n_hosts)
             .with("numEffectiveHosts", n_hosts)
             .with("overallStatus", Value::Enum("ManagedEntityStatus", "green"));
+        let summary = match kind {
+            "ClusterComputeResourceSummary" => {
+                summary.with("currentFailoverLevel", -1).with("numVmotions", 0)
+            }
+            _ => summary,
+        };
         Some(summary.into())
     }),
-    unset("environmentBrowser"),
-    unset("configurationEx"),
-    unset("lifecycleManaged"),
-];
-
-pub(super) const CLUSTER: &[Prop] = &[
-    unset("configuration"),
-    unset("recommendation"),
-    unset("drsRecommendation"),
-    unset("migrationHistory"),
-    unset("actionHistory"),
-    unset("drsFault"),
-    unset("hciConfig"),
-    unset("summaryEx"),
 ];
 
 pub(super) const HOST: &[Prop] = &[
@@ -58,7 +50,7 @@ pub(super) const HOST: &[Prop] = &[
         "HostListSummary",
         &[
             leaf("host", |_, it| Some(it.entity()?.0.into())),
-            data("hardware", |_, it| {
+            leaf("hardware", |_, it| {
                 let Data::Host { uuid, .. } = it.data()? else { return None };
                 let hardware = Object::new("HostHardwareSummary")
                     .with("vendor", "VMware, Inc.")
@@ -81,8 +73,7 @@ pub(super) const HOST: &[Prop] = &[
                 &[
                     leaf("name", |_, it| Some(it.entity()?.1.name.as_str().into())),
                     leaf("port", |_, _| Some(902.into())),
-                    unset("sslThumbprint"),
-                    data("product", |_, _| {
+                    leaf("product", |_, _| {
                         let product = Object::new("AboutInfo")
                             .with("name", "VMware ESXi")
                             .with("fullName", "VMware ESXi 8.0.3 build-24022510")
@@ -110,10 +101,9 @@ pub(super) const HOST: &[Prop] = &[
             ),
             leaf("overallStatus", |_, it| status(it)),
             leaf("rebootRequired", |_, _| Some(false.into())),
-            unset("managementServerIp"),
         ],
     ),
-    data("hardware", |_, it| {
+    leaf("hardware", |_, it| {
         let Data::Host { uuid, .. } = it.data()? else { return None };
         let system = Object::new("HostSystemInfo")
             .with("vendor", "VMware, Inc.")
@@ -127,30 +117,25 @@ pub(super) const HOST: &[Prop] = &[
         let info = Object::new("HostHardwareInfo")
             .with("systemInfo", system)
             .with("cpuInfo", cpu)
-            .with("memorySize", MEMORY);
+            .with("memorySize", MEMORY)
+            .with("smcPresent", false);
         Some(info.into())
     }),
     node("runtime", "HostRuntimeInfo", RUNTIME),
-    data("vm", |reader, it| match it.data()? {
+    leaf("vm", |reader, it| match it.data()? {
         Data::Host { machines, .. } => Some(visible(reader, machines)),
         _ => None,
     }),
-    data("datastore", |reader, it| {
+    leaf("datastore", |reader, it| {
         let up = reader.vc.inventory.get(it.entity()?.1.parent?)?;
         let Data::Compute { datastores, .. } = &up.data else { return None };
         Some(visible(reader, datastores))
     }),
-    data("network", |reader, it| {
+    leaf("network", |reader, it| {
         let up = reader.vc.inventory.get(it.entity()?.1.parent?)?;
         let Data::Compute { networks, .. } = &up.data else { return None };
         Some(visible(reader, networks))
     }),
-    unset("config"),
-    unset("configManager"),
-    unset("capability"),
-    unset("datastoreBrowser"),
-    unset("systemResources"),
-    unset("licensableResource"),
 ];
 
 const RUNTIME: &[Prop] = &[
@@ -176,39 +161,37 @@ pub(super) const POOL: &[Prop] = &[
         Data::Pool { owner, .. } => Some((*owner).into()),
         _ => None,
     }),
-    data("resourcePool", |reader, it| match it.data()? {
+    leaf("resourcePool", |reader, it| match it.data()? {
         Data::Pool { pools, .. } => Some(visible(reader, pools)),
         _ => None,
     }),
-    data("vm", |reader, it| match it.data()? {
+    leaf("vm", |reader, it| match it.data()? {
         Data::Pool { machines, .. } => Some(visible(reader, machines)),
         _ => None,
     }),
-    node(
-        "config",
-        "ResourceConfigSpec",
-        &[
-            leaf("entity", |_, it| Some(it.entity()?.0.into())),
-            data("cpuAllocation", |_, _| Some(allocation().into())),
-            data("memoryAllocation", |_, _| Some(allocation().into())),
-        ],
-    ),
-    node(
-        "runtime",
-        "ResourcePoolRuntimeInfo",
-        &[
-            data("memory", |_, _| Some(usage().into())),
-            data("cpu", |_, _| Some(usage().into())),
-            leaf("overallStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
-        ],
-    ),
+    node("config", "ResourceConfigSpec", POOL_CONFIG),
+    node("runtime", "ResourcePoolRuntimeInfo", POOL_RUNTIME),
     node(
         "summary",
         "ResourcePoolSummary",
-        &[leaf("name", |_, it| Some(it.entity()?.1.name.as_str().into()))],
+        &[
+            leaf("name", |_, it| Some(it.entity()?.1.name.as_str().into())),
+            node("config", "ResourceConfigSpec", POOL_CONFIG),
+            node("runtime", "ResourcePoolRuntimeInfo", POOL_RUNTIME),
+        ],
     ),
-    unset("childConfiguration"),
-    unset("namespace"),
+];
+
+const POOL_CONFIG: &[Prop] = &[
+    leaf("entity", |_, it| Some(it.entity()?.0.into())),
+    leaf("cpuAllocation", |_, _| Some(allocation().into())),
+    leaf("memoryAllocation", |_, _| Some(allocation().into())),
+];
+
+const POOL_RUNTIME: &[Prop] = &[
+    leaf("memory", |_, _| Some(usage().into())),
+    leaf("cpu", |_, _| Some(usage().into())),
+    leaf("overallStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
 ];
 
 struct Compute<'a> {

@@ -2,10 +2,9 @@
 
 use sim_world::vcenter::{Data, FolderKind, Kind, MoRef};
 
-use super::{Prop, Reader, Subject, data, leaf, node, unset};
+use super::{Prop, Reader, Subject, leaf, node};
+use crate::vcenter::vim::content::BROWSER;
 use crate::vcenter::vim::data::{Object, Reference, Value};
-
-pub(super) const EXTENSIBLE: &[Prop] = &[unset("availableField"), unset("value")];
 
 pub(super) const MANAGED_ENTITY: &[Prop] = &[
     leaf("parent", |_, it| {
@@ -14,29 +13,22 @@ pub(super) const MANAGED_ENTITY: &[Prop] = &[
         let is_in_vapp = |up: &MoRef| (id.kind, up.kind) == (Kind::Machine, Kind::VirtualApp);
         entity.parent.filter(|up| !is_in_vapp(up)).map(Value::from)
     }),
-    unset("customValue"),
     leaf("overallStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
     leaf("configStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
-    unset("configIssue"),
-    data("effectiveRole", |_, _| Some(Value::List("int", vec![Value::Int(-1)]))),
-    unset("permission"),
+    leaf("effectiveRole", |_, _| Some(Value::List("int", vec![Value::Int(-1)]))),
     leaf("name", |_, it| {
         Some(Value::text(it.entity()?.1.name.replace('%', "%25").replace('/', "%2f")))
     }),
-    unset("disabledMethod"),
-    data("recentTask", |reader, it| {
+    leaf("recentTask", |reader, it| {
         let (id, _) = it.entity()?;
         let tasks = reader.vc.tasks.iter().filter(|(_, task)| task.entity == id);
         Some(Value::refs(tasks.map(|(task, _)| *task)))
     }),
-    unset("declaredAlarmState"),
-    unset("triggeredAlarmState"),
     leaf("alarmActionsEnabled", |_, _| Some(Value::Bool(true))),
-    unset("tag"),
 ];
 
 pub(super) const FOLDER: &[Prop] = &[
-    data("childType", |_, it| {
+    leaf("childType", |_, it| {
         let Kind::Folder(kind) = it.entity()?.0.kind else { return None };
         Some(Value::texts(
             match kind {
@@ -50,11 +42,10 @@ pub(super) const FOLDER: &[Prop] = &[
             .copied(),
         ))
     }),
-    data("childEntity", |reader, it| match it.data()? {
+    leaf("childEntity", |reader, it| match it.data()? {
         Data::Folder { children } => Some(visible(reader, children)),
         _ => None,
     }),
-    unset("namespace"),
 ];
 
 pub(super) const DATACENTER: &[Prop] = &[
@@ -62,27 +53,28 @@ pub(super) const DATACENTER: &[Prop] = &[
     leaf("hostFolder", |_, it| folders(it).map(|it| it.1.into())),
     leaf("datastoreFolder", |_, it| folders(it).map(|it| it.2.into())),
     leaf("networkFolder", |_, it| folders(it).map(|it| it.3.into())),
-    data("datastore", |reader, it| {
+    leaf("datastore", |reader, it| {
         let (_, _, datastores, _) = folders(it)?;
         children(reader, datastores)
     }),
-    data("network", |reader, it| {
+    leaf("network", |reader, it| {
         let (_, _, _, networks) = folders(it)?;
         children(reader, networks)
     }),
-    data("configuration", |_, _| {
+    leaf("configuration", |_, _| {
         Some(Object::new("DatacenterConfigInfo").with("defaultHardwareVersionKey", "vmx-19").into())
     }),
 ];
 
 pub(super) const DATASTORE: &[Prop] = &[
-    data("info", |_, it| {
+    leaf("info", |_, it| {
         let (_, entity) = it.entity()?;
         let info = Object::new("DatastoreInfo")
             .with("name", entity.name.as_str())
             .with("url", url(it)?)
             .with("freeSpace", FREE)
-            .with("maxFileSize", CAPACITY);
+            .with("maxFileSize", CAPACITY)
+            .with("maxMemoryFileSize", CAPACITY);
         Some(info.into())
     }),
     node(
@@ -101,7 +93,7 @@ pub(super) const DATASTORE: &[Prop] = &[
             leaf("maintenanceMode", |_, _| Some("normal".into())),
         ],
     ),
-    data("host", |reader, it| {
+    leaf("host", |reader, it| {
         let (id, _) = it.entity()?;
         let mounts = hosts_of(reader, |datastores, _| datastores.contains(&id)).map(|host| {
             let info = Object::new("HostMountInfo")
@@ -113,16 +105,14 @@ pub(super) const DATASTORE: &[Prop] = &[
         });
         Some(Value::List("DatastoreHostMount", mounts.collect()))
     }),
-    data("vm", |reader, it| match it.data()? {
+    leaf("vm", |reader, it| match it.data()? {
         Data::Datastore { machines, .. } => Some(visible(reader, machines)),
         _ => None,
     }),
     leaf("browser", |_, it| {
-        let id = format!("datastoreBrowser-{}", it.entity()?.0);
+        let id = format!("{BROWSER}{}", it.entity()?.0);
         Some(Reference::new("HostDatastoreBrowser", id).into())
     }),
-    unset("capability"),
-    unset("iormConfiguration"),
 ];
 
 pub(super) const NETWORK: &[Prop] = &[
@@ -136,11 +126,11 @@ pub(super) const NETWORK: &[Prop] = &[
             leaf("ipPoolName", |_, _| Some("".into())),
         ],
     ),
-    data("host", |reader, it| {
+    leaf("host", |reader, it| {
         let (id, _) = it.entity()?;
         Some(Value::refs(hosts_of(reader, |_, networks| networks.contains(&id))))
     }),
-    data("vm", |reader, it| match it.data()? {
+    leaf("vm", |reader, it| match it.data()? {
         Data::Network { machines, .. } => Some(visible(reader, machines)),
         _ => None,
     }),
@@ -154,14 +144,7 @@ pub(super) const VIRTUAL_APP: &[Prop] = &[
     leaf("parentVApp", |_, it| {
         it.entity()?.1.parent.filter(|up| up.kind == Kind::VirtualApp).map(Value::from)
     }),
-    unset("vAppConfig"),
-    unset("childLink"),
 ];
-
-pub(super) const SWITCH: &[Prop] =
-    &[unset("uuid"), unset("config"), unset("portgroup"), unset("summary"), unset("capability")];
-
-pub(super) const PORT_GROUP: &[Prop] = &[unset("key"), unset("config"), unset("portKeys")];
 
 const CAPACITY: i64 = 10 << 40;
 const FREE: i64 = 8 << 40;

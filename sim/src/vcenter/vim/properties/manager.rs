@@ -2,45 +2,40 @@
 
 use sim_world::vcenter::{Data, MoRef, Progress, Session, SessionService, Task, Work};
 
-use super::{Prop, Reader, Subject, data, leaf, unset};
+use super::{Prop, Reader, Subject, leaf};
 use crate::vcenter::vim::content;
 use crate::vcenter::vim::data::{Object, Reference, Value, VimFault};
 
 pub(super) const SERVICE_INSTANCE: &[Prop] = &[
     leaf("serverClock", |reader, _| Some(reader.state.epoch().into())),
-    unset("capability"),
-    data("content", |reader, _| Some(content::service_content(reader.vc).into())),
+    leaf("content", |reader, _| Some(content::service_content(reader.vc).into())),
 ];
 
 pub(super) const SESSION_MANAGER: &[Prop] = &[
-    data("sessionList", |reader, _| {
+    leaf("sessionList", |reader, _| {
         let sessions = reader.vc.logins.sessions.values();
         let logged_in =
             sessions.filter(|it| it.family == SessionService::Soap && it.user.is_some());
         let list = logged_in.filter_map(|it| user_session(reader, it)).map(Value::from);
         Some(Value::List("UserSession", list.collect()))
     }),
-    data("currentSession", |reader, _| user_session(reader, reader.session?.1).map(Value::from)),
-    unset("message"),
-    data("messageLocaleList", |_, _| Some(Value::texts(["en"]))),
-    data("supportedLocaleList", |_, _| Some(Value::texts(["en"]))),
+    leaf("currentSession", |reader, _| user_session(reader, reader.session?.1).map(Value::from)),
+    leaf("messageLocaleList", |_, _| Some(Value::texts(["en"]))),
+    leaf("supportedLocaleList", |_, _| Some(Value::texts(["en"]))),
     leaf("defaultLocale", |_, _| Some("en".into())),
 ];
 
-pub(super) const TASK: &[Prop] = &[data("info", |reader, it| match it {
+pub(super) const TASK: &[Prop] = &[leaf("info", |reader, it| match it {
     Subject::Task(id, task) => Some(task_info(reader, id.to_string(), task).into()),
     _ => None,
 })];
 
 pub(super) const TASK_MANAGER: &[Prop] = &[
-    data("recentTask", |reader, _| Some(Value::refs(reader.vc.tasks.keys().copied()))),
-    unset("description"),
+    leaf("recentTask", |reader, _| Some(Value::refs(reader.vc.tasks.keys().copied()))),
     leaf("maxCollector", |_, _| Some(32.into())),
 ];
 
-pub(super) const VIEW_MANAGER: &[Prop] = &[unset("viewList")];
-
-pub(super) const MANAGED_OBJECT_VIEW: &[Prop] = &[data("view", |reader, it| match it {
+pub(super) const MANAGED_OBJECT_VIEW: &[Prop] = &[leaf("view", |reader, it| match it {
     Subject::View(view) => Some(Value::refs(view.objects(reader))),
     _ => None,
 })];
@@ -50,7 +45,7 @@ pub(super) const CONTAINER_VIEW: &[Prop] = &[
         Subject::View(view) => view.container().map(Value::from),
         _ => None,
     }),
-    data("type", |_, it| match it {
+    leaf("type", |_, it| match it {
         Subject::View(view) => view.types().map(|types| Value::texts(types.iter().cloned())),
         _ => None,
     }),
@@ -59,11 +54,6 @@ pub(super) const CONTAINER_VIEW: &[Prop] = &[
         _ => None,
     }),
 ];
-
-pub(super) const PROPERTY_COLLECTOR: &[Prop] = &[unset("filter")];
-
-pub(super) const AUTHORIZATION_MANAGER: &[Prop] =
-    &[unset("privilegeList"), unset("roleList"), unset("description")];
 
 /// Returns a session as a `UserSession`; `None` for an anonymous session.
 pub(crate) fn user_session(reader: &Reader<'_>, session: &Session) -> Option<Object> {

@@ -1,20 +1,23 @@
-//! Properties of managed objects: their names and current values.
+//! Current values of the properties of managed objects.
 //!
-//! One table per type has the names and the getters. A path is valid if a table of the type or of
-//! its base types has it, or if it leads into a property whose fields no table lists. It is set if
-//! its getter returns a value. The read of a leaf does not build the object around it.
+//! One table per type has getters. The schema of vim25 says which properties exist; one without a
+//! getter, or whose getter returns no value, is unset. The read of a leaf does not build the object
+//! around it.
 
 mod compute;
 mod entity;
 mod machine;
 mod manager;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use manager::user_session;
 
 use sim_world::State;
-use sim_world::vcenter::{Data, Entity, MoRef, Task, VCenter};
+use sim_world::vcenter::{Data, Entity, MoRef, Setting, Task, VCenter};
 
-use crate::vcenter::vim::data::{Field, Object, Value, types};
+use crate::call::vim25::{self, Version, keyed, parts};
+use crate::vcenter::vim::data::{Field, Object, Value, setting as settings};
 
 /// Source of property values: the state of a vCenter as one caller sees it.
 #[derive(Clone, Copy)]
@@ -50,10 +53,11 @@ pub(crate) struct Prop {
 }
 
 enum Shape {
-    /// A value without fields, from its getter.
+    /// A value from its getter. [`read`] follows a deeper path into the value itself.
     Leaf(Getter),
-    /// A value whose fields no table lists. [`read`] follows a deeper path into the value itself.
-    Data(Getter),
+    /// A setting of a machine at this path. Without one the value is that of the getter; a data object
+    /// has the fields of both.
+    Setting(&'static str, Getter),
     /// A data object: its type, a condition without which it is unset, and a table of its fields.
     Node(&'static str, fn(Subject<'_>) -> bool, &'static [Prop]),
 }
@@ -62,8 +66,14 @@ const fn leaf(name: &'static str, getter: Getter) -> Prop {
     Prop { name, shape: Shape::Leaf(getter), typed: false }
 }
 
-const fn data(name: &'static str, getter: Getter) -> Prop {
-    Prop { name, shape: Shape::Data(getter), typed: false }
+/// Returns a property that is unset until a client sets it.
+const fn setting(name: &'static str, path: &'static str) -> Prop {
+    setting_or(name, path, |_, _| None)
+}
+
+/// Returns a property with a default that a client may change.
+const fn setting_or(name: &'static str, path: &'static str, default: Getter) -> Prop {
+    Prop { name, shape: Shape::Setting(path, default), typed: false }
 }
 
 const fn node(name: &'static str, kind: &'static str, fields: &'static [Prop]) -> Prop {
@@ -79,108 +89,38 @@ const fn node_if(
     Prop { name, shape: Shape::Node(kind, present, fields), typed: false }
 }
 
-/// Returns a property that the vim25 schema declares and the sim never sets.
-const fn unset(name: &'static str) -> Prop {
-    Prop { name, shape: Shape::Data(|_, _| None), typed: false }
-}
-
 /// Returns the properties of a type, without those of its base types.
 fn table(kind: &str) -> &'static [Prop] {
     match kind {
         "ManagedEntity" => entity::MANAGED_ENTITY,
-        "ExtensibleManagedObject" => entity::EXTENSIBLE,
         "Folder" => entity::FOLDER,
         "Datacenter" => entity::DATACENTER,
         "Datastore" => entity::DATASTORE,
         "Network" => entity::NETWORK,
         "ComputeResource" => compute::COMPUTE_RESOURCE,
-        "ClusterComputeResource" => compute::CLUSTER,
         "HostSystem" => compute::HOST,
         "ResourcePool" => compute::POOL,
         "VirtualMachine" => machine::MACHINE,
         "VirtualApp" => entity::VIRTUAL_APP,
-        "DistributedVirtualSwitch" => entity::SWITCH,
-        "DistributedVirtualPortgroup" => entity::PORT_GROUP,
         "Task" => manager::TASK,
         "ServiceInstance" => manager::SERVICE_INSTANCE,
         "SessionManager" => manager::SESSION_MANAGER,
         "TaskManager" => manager::TASK_MANAGER,
-        "ViewManager" => manager::VIEW_MANAGER,
         "ManagedObjectView" => manager::MANAGED_OBJECT_VIEW,
         "ContainerView" => manager::CONTAINER_VIEW,
-        "PropertyCollector" => manager::PROPERTY_COLLECTOR,
-        "AuthorizationManager" => manager::AUTHORIZATION_MANAGER,
         _ => &[],
     }
 }
 
-/// Returns all properties of a type, those of its base types first.
+/// Returns the properties of a type that have a getter, those of its base types first.
 pub(crate) fn properties(kind: &str) -> impl Iterator<Item = &'static Prop> {
-    types::chain(kind).into_iter().rev().flat_map(table)
+    let mut types: Vec<_> = vim25::find(kind).into_iter().flat_map(vim25::Type::chain).collect();
+    types.reverse();
+    types.into_iter().flat_map(|it| table(it.name))
 }
 
 fn find(kind: &str, name: &str) -> Option<&'static Prop> {
     properties(kind).find(|prop| prop.name == name)
-}
-
-/// Splits a path: `config.hardware.device[4000].key` → `config`, `hardware`, `device[4000]`, `key`.
-///
-/// A dot inside brackets belongs to the key.
-fn parts(path: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let (mut start, mut depth) = (0, 0_u32);
-    for (at, c) in path.char_indices() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            '.' if depth == 0 => {
-                parts.push(&path[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&path[start..]);
-    parts
-}
-
-/// Splits a part into name and key: `device[4000]` → `device`, `4000`. The key is `None` if the
-/// part has no bracket. Returns `None` if the key is empty or its bracket is not closed.
-fn keyed(part: &str) -> Option<(&str, Option<&str>)> {
-    match part.split_once('[') {
-        None => Some((part, None)),
-        Some((name, rest)) => {
-            let key = rest.strip_suffix(']')?;
-            (!key.is_empty()).then_some((name, Some(key)))
-        }
-    }
-}
-
-/// True if objects of type `kind` have the property `path`. Accepts every path below a property of
-/// the shape [`Shape::Data`], whose fields no table lists.
-pub(crate) fn is_valid(kind: &str, path: &str) -> bool {
-    let parts = parts(path);
-    let mut prop: Option<&'static Prop> = None;
-    for (n, part) in parts.iter().enumerate() {
-        let Some((name, key)) = keyed(part) else { return false };
-        let found = match prop {
-            None => find(kind, name),
-            Some(Prop { shape: Shape::Node(_, _, fields), .. }) => {
-                fields.iter().find(|field| field.name == name)
-            }
-            Some(Prop { shape: Shape::Data(_), .. }) => return true,
-            Some(Prop { shape: Shape::Leaf(_), .. }) => None,
-        };
-        let Some(found) = found else { return false };
-        if key.is_some() && !matches!(found.shape, Shape::Data(_)) {
-            return false;
-        }
-        prop = Some(found);
-        if key.is_some() && n + 1 < parts.len() {
-            return true;
-        }
-    }
-    prop.is_some()
 }
 
 /// Returns the value of a property; `None` if it is unset or unknown.
@@ -217,18 +157,35 @@ pub(crate) fn read_all(
         .filter_map(move |prop| value_of(reader, subject, prop).map(|value| (prop.name, value)))
 }
 
-/// Returns the names of all properties of a type.
+/// Returns the names of the properties of a type that have a getter.
 pub(crate) fn names(kind: &str) -> impl Iterator<Item = &'static str> {
     properties(kind).map(|prop| prop.name)
 }
 
 fn value_of(reader: &Reader<'_>, subject: Subject<'_>, prop: &Prop) -> Option<Value> {
     match &prop.shape {
-        Shape::Leaf(getter) | Shape::Data(getter) => getter(reader, subject),
+        Shape::Leaf(getter) => getter(reader, subject),
+        Shape::Setting(path, getter) => {
+            let default = getter(reader, subject);
+            let kept = subject.machine().and_then(|it| it.config.settings.get(*path));
+            match kept.and_then(|kept| setting_value(path, kept)) {
+                None => default,
+                Some(kept) => Some(match default {
+                    Some(default) => settings::overlay(default, kept),
+                    None => kept,
+                }),
+            }
+        }
         Shape::Node(kind, present, fields) => {
             present(subject).then(|| Value::Object(build(reader, subject, kind, fields)))
         }
     }
+}
+
+/// Returns a setting of a machine as a value of the declared type of the property at `path`.
+fn setting_value(path: &str, kept: &Setting) -> Option<Value> {
+    let declared = vim25::property("VirtualMachine", path, Version::LATEST)?;
+    settings::value(kept, &declared)
 }
 
 fn build(
@@ -297,35 +254,5 @@ impl<'a> Subject<'a> {
 
     fn machine(self) -> Option<&'a sim_world::vcenter::Machine> {
         self.entity().and_then(|(_, entity)| entity.machine())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_checked_against_the_declared_type() {
-        for (kind, path, want) in [
-            ("VirtualMachine", "summary.runtime.powerState", true),
-            ("VirtualMachine", "config.hardware.device[4000].deviceInfo.label", true),
-            ("VirtualMachine", r#"config.extraConfig["guestinfo.metadata"].value"#, true),
-            ("VirtualMachine", "config.nosuch", false),
-            ("VirtualMachine", "name.more", false),
-            ("VirtualMachine", "name[0]", false),
-            ("VirtualMachine", "", false),
-            ("VirtualMachine", "config.hardware.device[", false),
-            ("ManagedEntity", "parent", true),
-            ("ManagedEntity", "config", false),
-            ("ClusterComputeResource", "host", true),
-            ("SessionManager", "currentSession", true),
-        ] {
-            assert_eq!(is_valid(kind, path), want, "{kind} {path}");
-        }
-    }
-
-    #[test]
-    fn a_dot_in_a_key_belongs_to_the_key() {
-        assert_eq!(parts(r#"a["b.c"].d"#), [r#"a["b.c"]"#, "d"]);
     }
 }

@@ -7,7 +7,9 @@ use sim_world::vcenter::{EndReason, MoRef, SessionService, VCenter, VcFault};
 use sim_world::{Outcome, VcRequest, World};
 
 use crate::call::operations::soap::Operation as Op;
+use crate::call::vim25::Version;
 use crate::shared_world::Locked;
+use crate::vcenter::vim::content::{self, BROWSER};
 use crate::vcenter::vim::data::{Node, VimFault};
 use crate::vcenter::vim::operations::{Caller, Failure, Vim};
 use crate::vcenter::vim::properties::Reader;
@@ -94,6 +96,31 @@ impl Vim {
     /// Returns the state of this vCenter.
     pub(in crate::vcenter::vim) fn vc<'w>(&self, world: &'w World) -> &'w VCenter {
         world.vcenter(&self.vcenter).expect("the world has the vCenter of this face")
+    }
+
+    /// Returns the release of the vSphere API that this vCenter serves.
+    pub(in crate::vcenter::vim) fn release(&self, world: &World) -> Version {
+        Version::parse(&self.vc(world).release.api_version())
+    }
+
+    /// Returns the managed object type of an object; `None` for one that does not exist or belongs to
+    /// another session.
+    pub(in crate::vcenter::vim) fn type_of(
+        &self,
+        world: &Locked<'_>,
+        caller: &Caller<'_>,
+        id: &str,
+    ) -> Option<&'static str> {
+        if id.starts_with(BROWSER) {
+            return Some("HostDatastoreBrowser");
+        }
+        match MoRef::parse(id) {
+            Some(id) => Some(id.kind.type_name()),
+            None => content::manager(id).or_else(|| {
+                let of_session = self.with_owned(world, caller, |owned, _| Ok(owned.type_of(id)));
+                of_session.ok().flatten()
+            }),
+        }
     }
 
     /// Returns a reader of the world as `caller` sees it.

@@ -59,6 +59,17 @@ impl SessionObjects {
         Reference::new("PropertyCollector", id)
     }
 
+    /// Returns the managed object type of an object of the session; `None` for any other id.
+    pub(crate) fn type_of(&self, id: &str) -> Option<&'static str> {
+        if let Some(view) = self.views.get(id) {
+            return Some(view.kind());
+        }
+        if self.collectors.contains_key(id) {
+            return Some("PropertyCollector");
+        }
+        self.collectors.values().any(|it| it.has_filter(id)).then_some("PropertyFilter")
+    }
+
     pub(crate) fn view(&mut self, id: &str) -> Result<&mut View, VimFault> {
         self.views.get_mut(id).ok_or_else(|| VimFault::not_found("View", id))
     }

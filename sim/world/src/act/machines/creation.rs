@@ -1,10 +1,12 @@
 //! Creation of machines, and changes of their settings.
 
+use super::devices::change_devices;
+use super::placement::Places;
 use crate::act::Execution;
 use crate::vcenter::identity::{bios_uuid, card, spare_address};
 use crate::vcenter::{
-    Change, Config, Connection, Data, Entity, FolderKind, Guest, HostConnection, Kind, Machine,
-    MachineSpec, MoRef, NextGuestReport, Power, VcFault,
+    Change, Config, Connection, Data, Entity, Guest, Kind, Machine, MachineSpec, MoRef,
+    NextGuestReport, Power, Settings, VcFault, base_devices, known, merge,
 };
 
 impl Execution<'_> {
@@ -64,46 +66,13 @@ impl Execution<'_> {
         pool: MoRef,
         host: Option<MoRef>,
     ) -> Result<MoRef, VcFault> {
-        let inventory = &self.vcenter(vcenter)?.inventory;
-        let name = spec.name.clone().filter(|name| !name.is_empty());
-        let name = name.ok_or(VcFault::InvalidArgument("name".into()))?;
-        if folder.kind != Kind::Folder(FolderKind::Machines) {
-            return Err(VcFault::NotSupported);
-        }
-        if inventory.get(folder).is_none() {
-            return Err(VcFault::ManagedObjectNotFound(folder));
-        }
-        if let Some(object) = inventory.child(folder, &name) {
-            return Err(VcFault::DuplicateName { name, object });
-        }
-        let Some(Data::Pool { owner, .. }) = inventory.get(pool).map(|it| &it.data) else {
-            return Err(VcFault::ManagedObjectNotFound(pool));
-        };
-        let Some(Data::Compute { hosts, datastores, networks, .. }) =
-            inventory.get(*owner).map(|it| &it.data)
-        else {
-            return Err(VcFault::InvalidState);
-        };
-        let usable = |id: &MoRef| {
-            matches!(
-                inventory.get(*id).map(|it| &it.data),
-                Some(Data::Host { connection: HostConnection::Connected, maintenance: false, .. })
-            )
-        };
-        let host = match host {
-            Some(host) if !hosts.contains(&host) => {
-                return Err(VcFault::InvalidArgument("host".into()));
-            }
-            Some(host) if !usable(&host) => return Err(VcFault::HostNotConnected),
-            Some(host) => host,
-            None => hosts.iter().copied().find(usable).ok_or(VcFault::HostNotConnected)?,
-        };
-        let datastore =
-            datastores.first().copied().ok_or(VcFault::InvalidArgument("datastore".into()))?;
+        let name = self.free_name(vcenter, folder, spec)?;
+        let Places { host, datastore, network } =
+            self.places(vcenter, pool, host, spec.datastore)?;
+        check(spec)?;
         let id = self.next_id(vcenter, Kind::Machine)?;
         let path = format!("{vcenter}/{id}");
         let ids = self.state.ids;
-        let network = networks.first().copied();
         let mut machine = Machine {
             config: Config {
                 uuid: Some(bios_uuid(ids, &path)),
@@ -114,6 +83,8 @@ impl Execution<'_> {
                 annotation: String::new(),
                 extra: Default::default(),
                 cards: network.map(|to| card(0, id, to)).into_iter().collect(),
+                devices: None,
+                settings: Settings::default(),
                 template: false,
                 change_version: 1,
                 created: self.now,
@@ -132,7 +103,11 @@ impl Execution<'_> {
             },
             boot: 0,
         };
-        settle(&mut machine, spec);
+        if spec.devices.is_some() {
+            machine.config.cards.clear();
+            machine.config.devices = Some(Box::new(base_devices()));
+        }
+        settle(&mut machine, id, spec)?;
         let entity = Entity { name, parent: Some(folder), data: Data::Machine(Box::new(machine)) };
         self.change(vcenter, id, Change::Created(Box::new(entity)));
         Ok(id)
@@ -145,11 +120,15 @@ impl Execution<'_> {
         spec: &MachineSpec,
     ) -> Result<(), VcFault> {
         let mut machine = self.manageable(vcenter, id)?.clone();
+        if spec.change_version.is_some_and(|expected| expected != machine.config.change_version) {
+            return Err(VcFault::ConcurrentAccess);
+        }
+        check(spec)?;
         let (config, plan) = (machine.config.clone(), machine.plan.clone());
+        settle(&mut machine, id, spec)?;
         if let Some(name) = &spec.name {
             self.rename(vcenter, id, name)?;
         }
-        settle(&mut machine, spec);
         if machine.config != config {
             machine.config.change_version += 1;
             self.change(vcenter, id, Change::Config(Box::new(machine.config)));
@@ -161,9 +140,18 @@ impl Execution<'_> {
     }
 }
 
-/// Applies all settings of `spec` except the name. `machine` is not in the inventory yet, or is a
-/// copy.
-fn settle(machine: &mut Machine, spec: &MachineSpec) {
+/// Checks that every setting in `spec` is one that the world keeps.
+pub(super) fn check(spec: &MachineSpec) -> Result<(), VcFault> {
+    match spec.settings.keys().find(|path| known(path).is_none()) {
+        Some(path) => Err(VcFault::InvalidArgument(path.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Applies all settings of `spec` except name, place and expected version. `machine` is not in the
+/// inventory yet, or is a copy. Refuses a change of a device that does not exist, and a device
+/// without the controller that it needs.
+pub(super) fn settle(machine: &mut Machine, id: MoRef, spec: &MachineSpec) -> Result<(), VcFault> {
     let MachineSpec {
         name: _,
         uuid,
@@ -174,9 +162,17 @@ fn settle(machine: &mut Machine, spec: &MachineSpec) {
         extra,
         host_name,
         addresses,
+        instance_uuid,
+        change_version: _,
+        datastore: _,
+        devices,
+        settings,
     } = spec;
     let config = &mut machine.config;
+    change_devices(config, id, devices.as_deref().unwrap_or_default())?;
+    merge(&mut config.settings, settings);
     config.uuid = uuid.or(config.uuid);
+    config.instance_uuid = instance_uuid.unwrap_or(config.instance_uuid);
     config.cpus = cpus.unwrap_or(config.cpus);
     config.memory_mib = memory_mib.unwrap_or(config.memory_mib);
     if let Some(guest_id) = guest_id {
@@ -198,4 +194,5 @@ fn settle(machine: &mut Machine, spec: &MachineSpec) {
     if let Some(addresses) = addresses {
         machine.plan.addresses = vec![addresses.clone()];
     }
+    Ok(())
 }

@@ -1,7 +1,11 @@
 //! Changes of machines in the inventory: destruction, new names, places, connection states and ids.
 
+mod clone;
 mod creation;
+mod devices;
+mod placement;
 mod power;
+mod running;
 
 use uuid::Uuid;
 

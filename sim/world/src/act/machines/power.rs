@@ -17,6 +17,28 @@ impl Execution<'_> {
         Ok(())
     }
 
+    /// Powers a machine on, on another host of its cluster if `host` is not the present one.
+    pub(in crate::act) fn power_on_host(
+        &mut self,
+        vcenter: &str,
+        id: MoRef,
+        host: MoRef,
+    ) -> Result<(), VcFault> {
+        let inventory = &self.vcenter(vcenter)?.inventory;
+        let present = self.manageable(vcenter, id)?.host;
+        let compute = |host| inventory.get(host).and_then(|it| it.parent);
+        if inventory.get(host).is_none() {
+            return Err(VcFault::ManagedObjectNotFound(host));
+        }
+        if compute(host) != compute(present) {
+            return Err(VcFault::InvalidArgument("host".into()));
+        }
+        if host != present && self.machine(vcenter, id)?.power != Power::PoweredOn {
+            self.relocate(vcenter, id, host, None)?;
+        }
+        self.power_on(vcenter, id)
+    }
+
     /// Powers the machine on and schedules the steps of its guest's boot.
     pub(in crate::act) fn boot(&mut self, vcenter: &str, id: MoRef) {
         let Ok(machine) = self.machine(vcenter, id) else { return };

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use sim_world::vcenter::{Kind, MoRef};
 
+use crate::call::vim25;
 use crate::faults::Effects;
-use crate::vcenter::vim::data::{VimFault, types};
+use crate::vcenter::vim::data::VimFault;
 use crate::vcenter::vim::properties::{Reader, Subject};
 use crate::vcenter::vim::views::View;
 pub(crate) use content::{
@@ -96,7 +97,7 @@ impl FilterSpec {
     /// not report such objects.
     pub(crate) fn wanted(&self, kind: &str) -> Option<PropertySelection> {
         let mut matching =
-            self.props.iter().filter(|prop| types::is_a(kind, &prop.kind)).peekable();
+            self.props.iter().filter(|prop| vim25::is_a(kind, &prop.kind)).peekable();
         matching.peek()?;
         let mut wanted = PropertySelection::default();
         for prop in matching {

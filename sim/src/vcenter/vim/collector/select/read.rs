@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::{FilterSpec, Obj, PropSpec, Start, Traversal};
-use crate::vcenter::vim::data::{Node, VimFault, types};
-use crate::vcenter::vim::properties;
+use crate::call::vim25::{self, Version};
+use crate::vcenter::vim::data::{Node, VimFault};
 
 impl FilterSpec {
     /// Parses a spec. Fails with `InvalidArgument` for a missing element, an unknown type, or a
-    /// `selectSet` that names an unknown traversal, and with `InvalidProperty` for an unknown path.
-    pub(crate) fn read(node: &Node) -> Result<Self, VimFault> {
-        let mut reading = Reading::default();
-        let props = node.all("propSet").map(prop_spec).collect::<Result<Vec<_>, _>>()?;
+    /// `selectSet` that names an unknown traversal, and with `InvalidProperty` for a path that the
+    /// type does not have in this release, and for a traversal that does not lead to references.
+    pub(crate) fn read(node: &Node, release: Version) -> Result<Self, VimFault> {
+        let mut reading = Reading::new(release);
+        let props = node.all("propSet").map(|set| prop_spec(set, release));
+        let props = props.collect::<Result<Vec<_>, _>>()?;
         let mut starts = Vec::new();
         for spec in node.all("objectSet") {
             let obj = spec.child("obj").ok_or_else(|| VimFault::invalid_argument("obj"))?;
@@ -30,22 +32,23 @@ impl FilterSpec {
     }
 }
 
-fn prop_spec(node: &Node) -> Result<PropSpec, VimFault> {
+fn prop_spec(node: &Node, release: Version) -> Result<PropSpec, VimFault> {
     let kind = node.required("type")?;
-    if !types::exists(kind) {
+    if vim25::managed(kind).is_none() {
         return Err(VimFault::invalid_argument("type"));
     }
     let all = node.flag("all")?.unwrap_or(false);
     let paths: Vec<String> = node.all("pathSet").map(|path| path.text.clone()).collect();
-    if let Some(path) = paths.iter().find(|path| !all && !properties::is_valid(kind, path)) {
+    let is_unknown = |path: &&String| vim25::property(kind, path, release).is_none();
+    if let Some(path) = paths.iter().find(|path| !all && is_unknown(path)) {
         return Err(VimFault::invalid_property(path));
     }
     Ok(PropSpec { kind: kind.to_owned(), all, paths: if all { Vec::new() } else { paths } })
 }
 
 /// State of the parse of one spec, before the names of all traversals are known.
-#[derive(Default)]
 struct Reading {
+    release: Version,
     traversals: Vec<Traversal>,
     names: BTreeMap<String, usize>,
     /// References by name, each with the owner that gets the traversal once all names are known.
@@ -60,6 +63,10 @@ enum Owner {
 }
 
 impl Reading {
+    fn new(release: Version) -> Self {
+        Self { release, traversals: Vec::new(), names: BTreeMap::new(), references: Vec::new() }
+    }
+
     /// Parses a `selectSet` and returns the indexes of its traversals. Stores references by name
     /// until [`resolve`](Self::resolve).
     fn selections(&mut self, owner: Owner, node: &Node) -> Result<Vec<usize>, VimFault> {
@@ -85,11 +92,12 @@ impl Reading {
             return Ok(Err(node.required("name")?.to_owned()));
         }
         let kind = node.required("type")?;
-        if !types::exists(kind) {
+        if vim25::managed(kind).is_none() {
             return Err(VimFault::invalid_argument("type"));
         }
         let path = node.required("path")?;
-        if !properties::is_valid(kind, path) {
+        let declared = vim25::property(kind, path, self.release);
+        if !declared.is_some_and(|it| it.is_reference || it.name == "anyType") {
             return Err(VimFault::invalid_property(path));
         }
         let index = self.traversals.len();

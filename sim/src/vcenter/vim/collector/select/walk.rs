@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use sim_world::vcenter::Kind;
 
 use super::{FilterSpec, Obj, Selected, Traversal, Views, subject};
+use crate::call::vim25;
 use crate::faults::Effects;
-use crate::vcenter::vim::data::{Value, VimFault, types};
+use crate::vcenter::vim::data::{Value, VimFault};
 use crate::vcenter::vim::properties::{self, Reader, Subject};
 
 /// State of one walk over the inventory.
@@ -24,7 +25,7 @@ impl Walk<'_> {
     pub(super) fn report(&mut self, obj: &Obj) {
         if self.visible(obj) && self.seen.insert(obj.clone()) {
             let kind = subject(self.reader, self.views, obj).map(Subject::kind);
-            if kind.is_some_and(|kind| self.spec.props.iter().any(|it| types::is_a(kind, &it.kind)))
+            if kind.is_some_and(|kind| self.spec.props.iter().any(|it| vim25::is_a(kind, &it.kind)))
             {
                 self.selected.objects.push(obj.clone());
             }
@@ -59,7 +60,7 @@ impl Walk<'_> {
     /// `InvalidProperty` if the property has values other than references.
     fn targets(&self, traversal: &Traversal, obj: &Obj) -> Result<Vec<Obj>, VimFault> {
         let Some(subject) = subject(self.reader, self.views, obj) else { return Ok(Vec::new()) };
-        if !types::is_a(subject.kind(), &traversal.kind) {
+        if !vim25::is_a(subject.kind(), &traversal.kind) {
             return Ok(Vec::new());
         }
         if let (Subject::View(view), "view") = (subject, traversal.path.as_str()) {

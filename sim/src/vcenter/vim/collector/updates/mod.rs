@@ -99,6 +99,10 @@ impl Collector {
         reference
     }
 
+    pub(crate) fn has_filter(&self, id: &str) -> bool {
+        self.filters.contains_key(id)
+    }
+
     /// Removes a filter; returns `false` if the collector does not have it.
     pub(crate) fn remove_filter(&mut self, id: &str) -> bool {
         self.order.retain(|known| &**known != id);

@@ -1,10 +1,9 @@
-//! Property `config` of a virtual machine: its configuration and its devices.
+//! Property `config` of a virtual machine: its configuration.
 
-use sim_world::vcenter::{Machine, NetworkCard};
-
-use super::{STORAGE, full_name, int, uuid};
+use super::devices::devices;
+use super::{datastore, full_name, int, uuid};
 use crate::vcenter::vim::data::{Object, Value};
-use crate::vcenter::vim::properties::{Prop, data, leaf, node, unset};
+use crate::vcenter::vim::properties::{Prop, leaf, node, setting, setting_or};
 
 pub(super) const CONFIG: &[Prop] = &[
     leaf("changeVersion", |reader, it| {
@@ -17,30 +16,28 @@ pub(super) const CONFIG: &[Prop] = &[
     }),
     leaf("name", |_, it| Some(it.entity()?.1.name.as_str().into())),
     leaf("guestFullName", |_, it| Some(full_name(&it.machine()?.config.guest_id).into())),
-    leaf("version", |_, _| Some("vmx-19".into())),
+    setting_or("version", "config.version", |_, _| Some("vmx-19".into())),
     leaf("uuid", |_, it| Some(uuid(it.machine()?).into())),
-    leaf("createDate", |reader, it| {
+    setting_or("createDate", "config.createDate", |reader, it| {
         Some(it.machine()?.config.created.timestamp(reader.state.epoch()).into())
     }),
     leaf("instanceUuid", |_, it| Some(it.machine()?.config.instance_uuid.to_string().into())),
-    unset("npivNodeWorldWideName"),
-    unset("npivPortWorldWideName"),
-    unset("npivTemporaryDisabled"),
-    unset("locationId"),
+    setting("locationId", "config.locationId"),
     leaf("template", |_, it| Some(it.machine()?.config.template.into())),
     leaf("guestId", |_, it| Some(it.machine()?.config.guest_id.as_str().into())),
-    leaf("alternateGuestName", |_, _| Some("".into())),
+    setting_or("alternateGuestName", "config.alternateGuestName", |_, _| Some("".into())),
     leaf("annotation", |_, it| Some(it.machine()?.config.annotation.as_str().into())),
-    data("files", |_, it| {
+    setting_or("files", "config.files", |reader, it| {
         let name = &it.entity()?.1.name;
+        let store = datastore(reader, it.machine()?);
         let files = Object::new("VirtualMachineFileInfo")
-            .with("vmPathName", format!("[LocalDS_0] {name}/{name}.vmx"))
-            .with("snapshotDirectory", format!("[LocalDS_0] {name}/"))
-            .with("suspendDirectory", format!("[LocalDS_0] {name}/"))
-            .with("logDirectory", format!("[LocalDS_0] {name}/"));
+            .with("vmPathName", format!("[{store}] {name}/{name}.vmx"))
+            .with("snapshotDirectory", format!("[{store}] {name}/"))
+            .with("suspendDirectory", format!("[{store}] {name}/"))
+            .with("logDirectory", format!("[{store}] {name}/"));
         Some(files.into())
     }),
-    data("tools", |_, _| {
+    setting_or("tools", "config.tools", |_, _| {
         let tools = Object::new("ToolsConfigInfo")
             .with("toolsVersion", 12_389)
             .with("afterPowerOn", true)
@@ -51,15 +48,15 @@ pub(super) const CONFIG: &[Prop] = &[
             .with("syncTimeWithHost", false);
         Some(tools.into())
     }),
-    data("flags", |_, _| {
+    setting_or("flags", "config.flags", |_, _| {
         let flags = Object::new("VirtualMachineFlagInfo")
             .with("enableLogging", true)
             .with("runWithDebugInfo", false)
             .with("monitorType", "release");
         Some(flags.into())
     }),
-    unset("consolePreferences"),
-    data("defaultPowerOps", |_, _| {
+    setting("consolePreferences", "config.consolePreferences"),
+    setting_or("defaultPowerOps", "config.defaultPowerOps", |_, _| {
         let defaults = Object::new("VirtualMachineDefaultPowerOpInfo")
             .with("powerOffType", "preset")
             .with("suspendType", "hard")
@@ -70,104 +67,63 @@ pub(super) const CONFIG: &[Prop] = &[
             .with("standbyAction", "checkpoint");
         Some(defaults.into())
     }),
+    setting("rebootPowerOff", "config.rebootPowerOff"),
     node(
         "hardware",
         "VirtualHardware",
         &[
             leaf("numCPU", |_, it| Some(int(it.machine()?.config.cpus))),
-            leaf("numCoresPerSocket", |_, _| Some(1.into())),
-            leaf("memoryMB", |_, it| Some(int(it.machine()?.config.memory_mib))),
-            leaf("virtualICH7MPresent", |_, _| Some(false.into())),
-            leaf("virtualSMCPresent", |_, _| Some(false.into())),
-            data("device", |reader, it| {
-                let network = |card: &NetworkCard| {
-                    let entity = reader.vc.inventory.get(card.network);
-                    entity.map(|entity| entity.name.clone()).unwrap_or_default()
-                };
-                let machine = it.machine()?;
-                let name = &it.entity()?.1.name;
-                Some(Value::List("VirtualDevice", devices(machine, name, network)))
+            setting_or("numCoresPerSocket", "config.hardware.numCoresPerSocket", |_, _| {
+                Some(1.into())
             }),
+            leaf("memoryMB", |_, it| Some(int(it.machine()?.config.memory_mib))),
+            setting_or("virtualICH7MPresent", "config.hardware.virtualICH7MPresent", |_, _| {
+                Some(false.into())
+            }),
+            setting_or("virtualSMCPresent", "config.hardware.virtualSMCPresent", |_, _| {
+                Some(false.into())
+            }),
+            leaf("device", |reader, it| {
+                let (_, entity) = it.entity()?;
+                Some(Value::List("VirtualDevice", devices(reader, entity, it.machine()?)))
+            }),
+            setting("motherboardLayout", "config.hardware.motherboardLayout"),
+            setting("simultaneousThreads", "config.hardware.simultaneousThreads"),
         ],
     ),
-    unset("cpuAllocation"),
-    unset("memoryAllocation"),
-    unset("latencySensitivity"),
-    unset("memoryHotAddEnabled"),
-    unset("cpuHotAddEnabled"),
-    unset("cpuHotRemoveEnabled"),
-    unset("cpuAffinity"),
-    data("extraConfig", |_, it| {
+    setting("vcpuConfig", "config.vcpuConfig"),
+    setting("cpuAllocation", "config.cpuAllocation"),
+    setting("memoryAllocation", "config.memoryAllocation"),
+    setting("latencySensitivity", "config.latencySensitivity"),
+    setting("memoryHotAddEnabled", "config.memoryHotAddEnabled"),
+    setting("cpuHotAddEnabled", "config.cpuHotAddEnabled"),
+    setting("cpuHotRemoveEnabled", "config.cpuHotRemoveEnabled"),
+    setting("cpuAffinity", "config.cpuAffinity"),
+    setting("memoryAffinity", "config.memoryAffinity"),
+    setting("networkShaper", "config.networkShaper"),
+    leaf("extraConfig", |_, it| {
         let options = it.machine()?.config.extra.iter().map(|(key, value)| {
             let option = Object::new("OptionValue").with("key", key.as_str());
             option.with_typed("value", value.as_str()).into()
         });
         Some(Value::List("OptionValue", options.collect()))
     }),
-    unset("datastoreUrl"),
-    unset("swapPlacement"),
-    unset("bootOptions"),
-    leaf("firmware", |_, _| Some("bios".into())),
-    unset("ftInfo"),
-    unset("repConfig"),
-    unset("vAppConfig"),
-    unset("vAssertsEnabled"),
-    unset("changeTrackingEnabled"),
-    unset("maxMksConnections"),
-    unset("managedBy"),
-    unset("keyId"),
+    setting("swapPlacement", "config.swapPlacement"),
+    setting("bootOptions", "config.bootOptions"),
+    setting("vAssertsEnabled", "config.vAssertsEnabled"),
+    setting("changeTrackingEnabled", "config.changeTrackingEnabled"),
+    setting_or("firmware", "config.firmware", |_, _| Some("bios".into())),
+    setting("maxMksConnections", "config.maxMksConnections"),
+    setting("guestAutoLockEnabled", "config.guestAutoLockEnabled"),
+    setting("managedBy", "config.managedBy"),
+    setting("memoryReservationLockedToMax", "config.memoryReservationLockedToMax"),
+    setting("nestedHVEnabled", "config.nestedHVEnabled"),
+    setting("vPMCEnabled", "config.vPMCEnabled"),
+    setting("scheduledHardwareUpgradeInfo", "config.scheduledHardwareUpgradeInfo"),
+    setting("messageBusTunnelEnabled", "config.messageBusTunnelEnabled"),
+    setting("migrateEncryption", "config.migrateEncryption"),
+    setting("guestMonitoringModeInfo", "config.guestMonitoringModeInfo"),
+    setting("vmxStatsCollectionEnabled", "config.vmxStatsCollectionEnabled"),
+    setting("vmOpNotificationToAppEnabled", "config.vmOpNotificationToAppEnabled"),
+    setting("vmOpNotificationTimeout", "config.vmOpNotificationTimeout"),
 ];
-
-fn devices(machine: &Machine, name: &str, network: impl Fn(&NetworkCard) -> String) -> Vec<Value> {
-    let described = |kind: &'static str, key: i32, label: &str, summary: &str| {
-        let info = Object::new("Description").with("label", label).with("summary", summary);
-        Object::new(kind).with("key", key).with_typed("deviceInfo", info)
-    };
-    let mut devices: Vec<Value> = vec![
-        described("VirtualIDEController", 200, "IDE 0", "IDE 0").with("busNumber", 0).into(),
-        described("VirtualPCIController", 100, "PCI controller 0", "PCI controller 0")
-            .with("busNumber", 0)
-            .into(),
-        described(
-            "ParaVirtualSCSIController",
-            1000,
-            "SCSI controller 0",
-            "VMware paravirtual SCSI",
-        )
-        .with("controllerKey", 100)
-        .with("unitNumber", 3)
-        .with("busNumber", 0)
-        .with("sharedBus", Value::Enum("VirtualSCSISharing", "noSharing"))
-        .into(),
-    ];
-    let backing = Object::new("VirtualDiskFlatVer2BackingInfo")
-        .with("fileName", format!("[LocalDS_0] {name}/{name}.vmdk"))
-        .with("diskMode", "persistent")
-        .with("thinProvisioned", true);
-    devices.push(
-        described("VirtualDisk", 2000, "Hard disk 1", "41,943,040 KB")
-            .with_typed("backing", backing)
-            .with("controllerKey", 1000)
-            .with("unitNumber", 0)
-            .with("capacityInKB", 41_943_040_i64)
-            .with("capacityInBytes", STORAGE)
-            .into(),
-    );
-    for (n, card) in (1..).zip(&machine.config.cards) {
-        let network = network(card);
-        let backing = Object::new("VirtualEthernetCardNetworkBackingInfo")
-            .with("deviceName", network.as_str())
-            .with("network", card.network);
-        devices.push(
-            described("VirtualVmxnet3", card.key, &format!("Network adapter {n}"), &network)
-                .with_typed("backing", backing)
-                .with("controllerKey", 100)
-                .with("unitNumber", 6 + n)
-                .with("addressType", "assigned")
-                .with("macAddress", card.mac.as_str())
-                .with("wakeOnLanEnabled", true)
-                .into(),
-        );
-    }
-    devices
-}

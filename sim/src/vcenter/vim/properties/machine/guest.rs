@@ -4,7 +4,7 @@ use sim_world::vcenter::GuestNic;
 
 use super::{full_name, guest_id, reporting, running, tools_running};
 use crate::vcenter::vim::data::{Object, Value};
-use crate::vcenter::vim::properties::{Prop, data, leaf, unset};
+use crate::vcenter::vim::properties::{Prop, leaf};
 
 pub(super) const GUEST: &[Prop] = &[
     leaf("toolsStatus", |_, it| {
@@ -15,7 +15,6 @@ pub(super) const GUEST: &[Prop] = &[
     leaf("toolsVersionStatus2", |_, _| Some("guestToolsUnmanaged".into())),
     leaf("toolsRunningStatus", |_, it| Some(tools_running(it)?.into())),
     leaf("toolsVersion", |_, _| Some("12389".into())),
-    unset("toolsInstallType"),
     leaf("guestId", |_, it| running(it)?.then(|| guest_id(it))?.map(Value::from)),
     leaf("guestFamily", |_, it| running(it)?.then(|| "linuxGuest".into())),
     leaf("guestFullName", |_, it| {
@@ -23,21 +22,14 @@ pub(super) const GUEST: &[Prop] = &[
     }),
     leaf("hostName", |_, it| reporting(it)?.guest.host_name.as_deref().map(Value::from)),
     leaf("ipAddress", |_, it| reporting(it)?.guest.address.map(|it| it.to_string().into())),
-    data("net", |_, it| {
+    leaf("net", |_, it| {
         let machine = reporting(it)?;
         Some(Value::List("GuestNicInfo", machine.guest.nics.iter().map(nic).collect()))
     }),
-    unset("ipStack"),
-    unset("disk"),
-    unset("screen"),
     leaf("guestState", |_, it| Some(if running(it)? { "running" } else { "notRunning" }.into())),
-    unset("appHeartbeatStatus"),
-    unset("guestKernelCrashed"),
-    unset("appState"),
     leaf("guestOperationsReady", |_, it| running(it).map(Value::from)),
     leaf("interactiveGuestOperationsReady", |_, it| running(it).map(Value::from)),
     leaf("guestStateChangeSupported", |_, it| running(it).map(Value::from)),
-    unset("generationInfo"),
 ];
 
 fn nic(nic: &GuestNic) -> Value {

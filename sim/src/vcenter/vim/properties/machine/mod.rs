@@ -4,37 +4,31 @@
 //! it is inaccessible or invalid, and no addresses while its guest reports none.
 
 mod config;
+mod devices;
 mod guest;
 mod summary;
 
 use sim_world::vcenter::{Kind, Machine, MoRef, Power, Tools};
 
 use super::entity::visible;
-use super::{Prop, Subject, data, leaf, node, node_if, unset};
+use super::{Prop, Reader, Subject, leaf, node, node_if};
 use crate::vcenter::vim::data::Value;
 use config::CONFIG;
 use guest::GUEST;
 use summary::SUMMARY;
 
 pub(super) const MACHINE: &[Prop] = &[
-    unset("capability"),
     node_if("config", "VirtualMachineConfigInfo", has_config, CONFIG),
-    unset("layout"),
-    unset("layoutEx"),
-    unset("storage"),
-    unset("environmentBrowser"),
     leaf("resourcePool", |_, it| it.machine()?.pool.map(Value::from)),
     leaf("parentVApp", |_, it| vapp(it.entity()?.1.parent).map(Value::from)),
-    unset("resourceConfig"),
     node("runtime", "VirtualMachineRuntimeInfo", RUNTIME),
     node("guest", "GuestInfo", GUEST),
     node("summary", "VirtualMachineSummary", SUMMARY),
-    data("datastore", |reader, it| Some(visible(reader, &[it.machine()?.datastore]))),
-    data("network", |reader, it| {
+    leaf("datastore", |reader, it| Some(visible(reader, &[it.machine()?.datastore]))),
+    leaf("network", |reader, it| {
         Some(visible(reader, it.machine()?.config.cards.iter().map(|card| &card.network)))
     }),
-    unset("snapshot"),
-    data("rootSnapshot", |_, _| Some(Value::refs(Vec::<MoRef>::new()))),
+    leaf("rootSnapshot", |_, _| Some(Value::refs(Vec::<MoRef>::new()))),
     leaf("guestHeartbeatStatus", |_, it| Some(heartbeat(it.machine()?))),
 ];
 
@@ -44,7 +38,6 @@ fn vapp(parent: Option<MoRef>) -> Option<MoRef> {
 }
 
 const RUNTIME: &[Prop] = &[
-    unset("device"),
     leaf("host", |_, it| Some(it.machine()?.host.into())),
     leaf("connectionState", |_, it| {
         let state = it.machine()?.connection.as_str();
@@ -56,35 +49,18 @@ const RUNTIME: &[Prop] = &[
     leaf("faultToleranceState", |_, _| {
         Some(Value::Enum("VirtualMachineFaultToleranceState", "notConfigured"))
     }),
-    unset("dasVmProtection"),
     leaf("toolsInstallerMounted", |_, _| Some(false.into())),
-    unset("suspendTime"),
     leaf("bootTime", |reader, it| {
         Some(it.machine()?.booted?.timestamp(reader.state.epoch()).into())
     }),
-    unset("suspendInterval"),
-    unset("question"),
-    unset("memoryOverhead"),
     leaf("maxCpuUsage", |_, it| Some(int(it.machine()?.config.cpus * 2400))),
     leaf("maxMemoryUsage", |_, it| Some(int(it.machine()?.config.memory_mib))),
     leaf("numMksConnections", |_, _| Some(0.into())),
     leaf("recordReplayState", |_, _| {
         Some(Value::Enum("VirtualMachineRecordReplayState", "inactive"))
     }),
-    unset("cleanPowerOff"),
-    unset("needSecondaryReason"),
     leaf("onlineStandby", |_, _| Some(false.into())),
-    unset("minRequiredEVCModeKey"),
     leaf("consolidationNeeded", |_, _| Some(false.into())),
-    unset("offlineFeatureRequirement"),
-    unset("featureRequirement"),
-    unset("featureMask"),
-    unset("vFlashCacheAllocation"),
-    unset("paused"),
-    unset("snapshotInBackground"),
-    unset("quiescedForkParent"),
-    unset("instantCloneFrozen"),
-    unset("vmFailoverInProgress"),
 ];
 
 const STORAGE: i64 = 40 << 30;
@@ -120,6 +96,12 @@ fn heartbeat(machine: &Machine) -> Value {
 
 fn guest_id(it: Subject<'_>) -> Option<String> {
     it.machine().map(|machine| machine.config.guest_id.clone())
+}
+
+/// Returns the name of the datastore that has the files of a machine.
+fn datastore(reader: &Reader<'_>, machine: &Machine) -> String {
+    let datastore = reader.vc.inventory.get(machine.datastore);
+    datastore.map(|it| it.name.clone()).unwrap_or_default()
 }
 
 /// Returns the BIOS UUID as vCenter prints it; empty while vCenter has not loaded it.

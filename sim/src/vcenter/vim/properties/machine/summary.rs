@@ -1,11 +1,14 @@
 //! Property `summary` of a virtual machine: a short form of its other properties.
 
+use sim_world::vcenter::{Setting, Structure};
+
+use super::devices::n_disks;
 use super::{
-    RUNTIME, STORAGE, full_name, guest_id, heartbeat, int, readable, reporting, running,
+    RUNTIME, STORAGE, datastore, full_name, guest_id, heartbeat, int, readable, reporting, running,
     tools_running, uuid,
 };
 use crate::vcenter::vim::data::Value;
-use crate::vcenter::vim::properties::{Prop, leaf, node, unset};
+use crate::vcenter::vim::properties::{self, Prop, Subject, leaf, node};
 
 pub(super) const SUMMARY: &[Prop] = &[
     leaf("vm", |_, it| Some(it.entity()?.0.into())),
@@ -40,18 +43,24 @@ pub(super) const SUMMARY: &[Prop] = &[
                 Some(if readable { name.clone() } else { path() }.into())
             }),
             leaf("template", |_, it| Some(it.machine()?.config.template.into())),
-            leaf("vmPathName", |_, it| {
-                let name = &it.entity()?.1.name;
-                Some(format!("[LocalDS_0] {name}/{name}.vmx").into())
+            leaf("vmPathName", |reader, it| match properties::read(reader, it, PATH) {
+                None => {
+                    let name = &it.entity()?.1.name;
+                    let store = datastore(reader, it.machine()?);
+                    Some(format!("[{store}] {name}/{name}.vmx").into())
+                }
+                path => path,
             }),
             leaf("memorySizeMB", |_, it| Some(int(readable(it)?.config.memory_mib))),
-            unset("cpuReservation"),
-            unset("memoryReservation"),
+            leaf("cpuReservation", |_, it| reservation(it, "config.cpuAllocation")),
+            leaf("memoryReservation", |_, it| reservation(it, "config.memoryAllocation")),
             leaf("numCpu", |_, it| Some(int(readable(it)?.config.cpus))),
             leaf("numEthernetCards", |_, it| {
                 Some(int(u32::try_from(readable(it)?.config.cards.len()).unwrap_or(0)))
             }),
-            leaf("numVirtualDisks", |_, it| readable(it).map(|_| 1.into())),
+            leaf("numVirtualDisks", |_, it| {
+                Some(int(u32::try_from(n_disks(readable(it)?)).unwrap_or(0)))
+            }),
             leaf("uuid", |_, it| Some(uuid(readable(it)?).into())),
             leaf("instanceUuid", |_, it| {
                 Some(readable(it)?.config.instance_uuid.to_string().into())
@@ -59,11 +68,12 @@ pub(super) const SUMMARY: &[Prop] = &[
             leaf("guestId", |_, it| Some(readable(it)?.config.guest_id.as_str().into())),
             leaf("guestFullName", |_, it| Some(full_name(&readable(it)?.config.guest_id).into())),
             leaf("annotation", |_, it| Some(readable(it)?.config.annotation.as_str().into())),
-            unset("product"),
-            unset("installBootRequired"),
-            unset("ftInfo"),
-            unset("managedBy"),
-            leaf("hwVersion", |_, it| readable(it).map(|_| "vmx-19".into())),
+            leaf("managedBy", |reader, it| {
+                readable(it).and_then(|_| properties::read(reader, it, "config.managedBy"))
+            }),
+            leaf("hwVersion", |reader, it| {
+                readable(it).and_then(|_| properties::read(reader, it, "config.version"))
+            }),
         ],
     ),
     node(
@@ -88,3 +98,13 @@ pub(super) const SUMMARY: &[Prop] = &[
     ),
     leaf("overallStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
 ];
+
+/// Path of the configuration file, as in the configuration.
+const PATH: &str = "config.files.vmPathName";
+
+/// Returns the reservation in an allocation that a client has set.
+fn reservation(it: Subject<'_>, path: &str) -> Option<Value> {
+    let setting = readable(it)?.config.settings.get(path)?;
+    let Setting::Object(Structure { fields, .. }) = setting else { return None };
+    fields.get("reservation")?.text()?.parse::<i32>().ok().map(Value::from)
+}

@@ -1,6 +1,9 @@
 //! The state of a virtual machine in vCenter: configuration, power, placement and report of its
 //! guest.
 
+mod device;
+mod setting;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -9,6 +12,10 @@ use uuid::Uuid;
 
 use super::refs::MoRef;
 use crate::Time;
+pub use device::{DeviceChange, DeviceSpec, Devices, first_key};
+pub(crate) use device::{FIRST_CARD, base_devices, default_devices};
+pub use setting::{Setting, Settings, Structure};
+pub(crate) use setting::{is_present, known, merge};
 
 /// Power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +95,10 @@ pub struct NetworkCard {
     pub mac: String,
     /// The network to which the card is connected.
     pub network: MoRef,
+    /// Type and fields that a client set, without key, network and MAC address; `None` for a
+    /// `VirtualVmxnet3` with the usual fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Box<Structure>>,
 }
 
 /// The configuration of a machine.
@@ -110,6 +121,12 @@ pub struct Config {
     pub extra: BTreeMap<String, String>,
     /// Network cards in device order.
     pub cards: Vec<NetworkCard>,
+    /// All other devices; `None` for the usual ones, as long as no client changes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Box<Devices>>,
+    /// Settings that the world keeps for clients.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub settings: Settings,
     /// True if the machine is a template.
     pub template: bool,
     /// Version of this configuration: 1 for a newly created machine; a replacement keeps the number
