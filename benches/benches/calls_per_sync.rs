@@ -3,12 +3,14 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
+use std::num::NonZeroUsize;
+
 use conformance::cost;
 use conformance::lab::Stage;
 use conformance::scenario::Backend;
 
 fn main() {
-    let tables = cost::measure(&Stage::default(), &Backend::ALL);
+    let tables = cost::measure(&Stage::default(), &Backend::ALL, NonZeroUsize::MIN);
     for table in &tables {
         println!("{}", table.text());
     }

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use crate::checks::{Case, Check};
 use crate::cost::{self, Table};
 use crate::foreign;
 use crate::judge::verdict::Verdict;
+use crate::lab::ahead::in_order;
 use crate::lab::{Mode, Stage, peak_resident};
 use crate::scenario::{Backend, InputError};
-use crate::suite::ahead::in_order;
 use crate::suite::autoscaler::AutoscalerCase;
 use crate::suite::report::{self, About, Ledgers, Tally};
 use crate::suite::{CaseResult, Conclusion, Filter, Part};
@@ -57,19 +58,24 @@ fn run_ours(
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let clock = elapsed();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
-    let mut conclusions = judge_ours(out, filter, arguments, (&stage, ledgers.as_ref()), clock)?;
-    let has_failed = arguments.fail_fast && conclusions.last().is_some_and(|it| !is_good(it));
-    if arguments.mode.autoscaler && !has_failed {
-        conclusions.extend(judge_autoscaler(out, filter, arguments, clock)?);
-    }
+    let counts = arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost;
+    let (counting, judging) = if counts { split(threads()) } else { (None, threads()) };
+    // Calls are counted beside the checks, so that a large fleet, which leaves no memory for a
+    // second one, leaves a processor to them.
+    let (conclusions, tables) = std::thread::scope(|scope| {
+        let (stage, ledgers) = (&stage, ledgers.as_ref());
+        let counted = counting
+            .map(|threads| scope.spawn(move || cost::measure(stage, modes, threads)));
+        let conclusions = judge_parts(out, filter, arguments, (stage, ledgers), judging, clock);
+        let tables = counted.map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        conclusions.map(|it| (it, tables.unwrap_or_default()))
+    })?;
     for conclusion in &conclusions {
         if let Some(evidence) = conclusion.evidence(&stage) {
             writeln!(out, "\n{evidence}")?;
         }
     }
-    let mut tables = Vec::new();
-    if arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost {
-        tables = cost::measure(&stage, modes);
+    if counts {
         writeln!(out, "\nCalls by phase and number of nodes, ours and upstream's")?;
     }
     show(out, &tables, arguments.operations)?;
@@ -97,15 +103,39 @@ fn run_ours(
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
 }
 
+/// Splits the threads between the counting of calls and the checks.
+fn split(threads: NonZeroUsize) -> (Option<NonZeroUsize>, NonZeroUsize) {
+    let half = |n: usize| NonZeroUsize::new(n / 2).unwrap_or(NonZeroUsize::MIN);
+    (Some(half(threads.get())), half(threads.get() + 1))
+}
+
+/// Judges our provider in every mode, and its server for the Cluster Autoscaler.
+fn judge_parts(
+    out: &mut impl Write,
+    filter: &Filter,
+    arguments: &RunArguments,
+    (stage, ledgers): (&Stage, Option<&Ledgers>),
+    threads: NonZeroUsize,
+    clock: impl Fn() -> Duration + Copy + Sync,
+) -> anyhow::Result<Vec<Conclusion>> {
+    let mut conclusions = judge_ours(out, filter, arguments, (stage, ledgers), threads, clock)?;
+    let has_failed = arguments.fail_fast && conclusions.last().is_some_and(|it| !is_good(it));
+    if arguments.mode.autoscaler && !has_failed {
+        conclusions.extend(judge_autoscaler(out, filter, arguments, threads, clock)?);
+    }
+    Ok(conclusions)
+}
+
 /// Judges our provider by the checks of `filter` in every mode, prints each conclusion, and writes
-/// the ledger of each case to the given `Ledgers`, if any. Plays as many cases at a time as the
-/// machine has processors, up to [`MOST_AT_A_TIME`]. With `--fail-fast`, ends after the first check
+/// the ledger of each case to the given `Ledgers`, if any. Plays up to `threads` cases at a time.
+/// With `--fail-fast`, ends after the first check
 /// that is neither passed (`pass` or `partial`) nor skipped.
 fn judge_ours(
     out: &mut impl Write,
     filter: &Filter,
     arguments: &RunArguments,
     (stage, ledgers): (&Stage, Option<&Ledgers>),
+    threads: NonZeroUsize,
     clock: impl Fn() -> Duration + Sync,
 ) -> anyhow::Result<Vec<Conclusion>> {
     let selected: Vec<(Stage, Vec<Check>)> = arguments
@@ -157,7 +187,7 @@ fn judge_ours(
         // A thread that plays ahead would write ledgers of cases that are left out.
         return report(&mut cases.iter().map(play));
     }
-    in_order(threads(), &cases, play, report)
+    in_order(threads, &cases, play, report)
 }
 
 /// True for a check that `--fail-fast` does not end with.
@@ -170,6 +200,7 @@ fn judge_autoscaler(
     out: &mut impl Write,
     filter: &Filter,
     arguments: &RunArguments,
+    threads: NonZeroUsize,
     clock: impl Fn() -> Duration + Sync,
 ) -> anyhow::Result<Vec<Conclusion>> {
     let checks = filter.autoscaler_checks();
@@ -193,10 +224,10 @@ fn judge_autoscaler(
         }
         Ok(conclusions)
     };
-    in_order(threads(), &cases, |case| case.play(arguments.seed, &clock), report)
+    in_order(threads, &cases, |case| case.play(arguments.seed, &clock), report)
 }
 
-/// Returns the number of cases to play at a time.
+/// Returns the number of worlds to play at a time.
 fn threads() -> NonZeroUsize {
     let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     processors.min(MOST_AT_A_TIME)
@@ -258,7 +289,7 @@ pub(super) fn count(
     write: bool,
     operations: bool,
 ) -> anyhow::Result<ExitCode> {
-    let tables = cost::measure(&Stage::default(), &Backend::ALL);
+    let tables = cost::measure(&Stage::default(), &Backend::ALL, threads());
     if write {
         write!(out, "{}", cost::budgets(&tables))?;
         return Ok(ExitCode::SUCCESS);

@@ -10,6 +10,7 @@ mod print;
 mod supervisor;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 use sim::Class;
@@ -18,6 +19,7 @@ use sim::ledger::Record;
 pub use phases::Phase;
 pub use print::budgets;
 
+use crate::lab::ahead::in_order;
 use crate::lab::{Mode, Run, Stage, memory, run};
 use crate::scenario::{Backend, Scenario};
 use provider::InstancesMode;
@@ -204,18 +206,12 @@ struct Budgets {
 }
 
 /// Counts the calls of our provider in every phase, for all counted modes of these backends and
-/// their fleet sizes.
-pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
-    let subjects = || CountedMode::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
-    // Worlds are independent of each other, so each mode has its own thread.
-    std::thread::scope(|scope| {
-        let measure = |subject: CountedMode| {
-            scope.spawn(move || measure_sizes(stage, subject, subject.sizes()))
-        };
-        let running: Vec<_> = subjects().map(measure).collect();
-        let measured = running.into_iter().map(|it| it.join());
-        measured.map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
+/// their fleet sizes, on up to `threads` threads.
+pub fn measure(stage: &Stage, backends: &[Backend], threads: NonZeroUsize) -> Vec<Table> {
+    let subjects: Vec<CountedMode> =
+        CountedMode::ALL.into_iter().filter(|it| backends.contains(&it.backend())).collect();
+    let measure = |subject: &CountedMode| measure_sizes(stage, *subject, subject.sizes());
+    in_order(threads, &subjects, measure, |tables| tables.collect())
 }
 
 /// Counts the calls of one mode in every phase, for these fleet sizes.
@@ -224,14 +220,17 @@ pub fn measure_sizes(stage: &Stage, subject: CountedMode, sizes: &[u32]) -> Tabl
     let stage = subject.stage(stage);
     let mut rows: Vec<Row> = phases.iter().map(Phase::empty_row).collect();
     for n in sizes.iter().copied() {
-        let _memory = memory::reserve(memory::estimate_without_log(n));
-        let mut last: Option<(Scenario, Run)> = None;
+        let mut last: Option<(Scenario, Run, memory::Reservation)> = None;
         for (phase, row) in phases.iter().zip(&mut rows) {
             let scenario = (phase.scenario)(n);
-            let played = last.take().filter(|(of, _)| *of == scenario).map(|(_, run)| run);
-            let played = played.unwrap_or_else(|| run(&scenario, &stage));
+            // Gives the memory back before it takes that of the next run, so that others get a turn.
+            let kept = last.take().filter(|(of, ..)| *of == scenario);
+            let (_, played, memory) = kept.unwrap_or_else(|| {
+                let memory = memory::reserve(memory::estimate_without_log(n));
+                (scenario.clone(), run(&scenario, &stage), memory)
+            });
             row.count(phase, n, &played);
-            last = Some((scenario, played));
+            last = Some((scenario, played, memory));
         }
     }
     for row in &mut rows {

@@ -5,6 +5,7 @@
 //! time runs faster by the same factor. Scenario, ledger and judges are the same in both cases.
 
 mod acts;
+pub(crate) mod ahead;
 pub mod autoscaler;
 mod bounds;
 pub(crate) mod capture;

@@ -1,6 +1,5 @@
 //! Runs checks of the catalogue and combines the results of their cases into conclusions.
 
-pub(crate) mod ahead;
 pub(crate) mod autoscaler;
 mod case_result;
 mod part;

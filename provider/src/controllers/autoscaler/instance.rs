@@ -67,8 +67,12 @@ impl State {
 
 /// Returns the text as one line of at most [`LONGEST_MESSAGE`] bytes.
 pub(crate) fn one_line(text: &str) -> String {
-    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let end = (0..=LONGEST_MESSAGE.min(line.len())).rev().find(|at| line.is_char_boundary(*at));
-    line.truncate(end.unwrap_or_default());
-    line
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(&line, LONGEST_MESSAGE).to_owned()
+}
+
+/// Returns the begin of the text that has at most `longest` bytes.
+pub(crate) fn cut(text: &str, longest: usize) -> &str {
+    let end = (0..=longest.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or_default()]
 }

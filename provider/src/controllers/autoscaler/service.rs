@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 use super::{
     group::{self, Group},
     groups::Groups,
-    instance::{Instance, LONGEST_MESSAGE, State, one_line},
+    instance::{Instance, LONGEST_MESSAGE, State, cut, one_line},
     plan::{self, NamedNode, Refusal},
     status,
     supervisor::{Created, SupervisorMachines},
@@ -40,6 +40,11 @@ const LONGEST_CHANGE: Duration = Duration::from_secs(60);
 /// with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// Bytes of the largest list of instances; the autoscaler receives at most 4 MiB.
+const LARGEST_LIST: usize = 4 << 20;
+/// Bytes of an instance without the text of its failure, at most.
+const INSTANCE: usize = 120;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -183,7 +188,8 @@ fn message(group: &Group) -> protocol::NodeGroup {
     }
 }
 
-fn instance(it: &Instance) -> protocol::Instance {
+/// Returns the message of an instance. The text of its failure has at most `longest` bytes.
+fn instance(it: &Instance, longest: usize) -> protocol::Instance {
     use protocol::instance_status::InstanceState;
     let (state, error_info) = match &it.state {
         State::Creating => (InstanceState::InstanceCreating, None),
@@ -192,7 +198,7 @@ fn instance(it: &Instance) -> protocol::Instance {
         State::Failed(failure) => {
             let error = protocol::InstanceErrorInfo {
                 error_code: failure.code.clone(),
-                error_message: failure.message.clone(),
+                error_message: cut(&failure.message, longest).to_owned(),
                 instance_error_class: failure.class.number(),
             };
             (InstanceState::InstanceCreating, Some(error))
@@ -200,6 +206,12 @@ fn instance(it: &Instance) -> protocol::Instance {
     };
     let status = protocol::InstanceStatus { instance_state: state.into(), error_info };
     protocol::Instance { id: it.id.to_string(), status: Some(status) }
+}
+
+/// Returns the number of bytes for the text of each failure, so that the list of a group with `n`
+/// instances fits into one message, even if all of them failed.
+fn longest_text(n: usize) -> usize {
+    (LARGEST_LIST / n.max(1)).saturating_sub(INSTANCE).min(LONGEST_MESSAGE)
 }
 
 fn refuse(refusal: Refusal) -> Status {
@@ -375,7 +387,8 @@ impl CloudProvider for Service {
         request: Request<protocol::NodeGroupNodesRequest>,
     ) -> Answer<protocol::NodeGroupNodesResponse> {
         let (_, instances) = self.loaded(&request.into_inner().id)?;
-        let instances = instances.iter().map(instance).collect();
+        let longest = longest_text(instances.len());
+        let instances = instances.iter().map(|it| instance(it, longest)).collect();
         Ok(Response::new(protocol::NodeGroupNodesResponse { instances }))
     }
 
@@ -414,7 +427,34 @@ impl CloudProvider for Service {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
+    use uuid::Uuid;
+
+    use super::super::instance::{Failure, FailureClass};
     use super::*;
+    use crate::model::ProviderId;
+
+    #[test]
+    fn the_list_of_the_largest_group_fits_into_one_message_if_all_its_instances_failed() {
+        let failure = Failure {
+            code: "INSUFFICIENT_RESOURCES".to_owned(),
+            message: "é".repeat(LONGEST_MESSAGE / 2),
+            class: FailureClass::OutOfResources,
+        };
+        let failed = Instance {
+            id: ProviderId(Uuid::from_u128(1)),
+            name: "workers-abcde".to_owned(),
+            state: State::Failed(failure),
+            is_materialized: false,
+        };
+        for n in [1, 10_000, 20_000] {
+            let instances = vec![instance(&failed, longest_text(n)); n];
+            let list = protocol::NodeGroupNodesResponse { instances };
+            assert!(list.encoded_len() <= 4 << 20, "{n}: {}", list.encoded_len());
+            let error = list.instances[0].status.as_ref().unwrap().error_info.as_ref().unwrap();
+            assert!(error.error_message.len() >= 50, "{n}: {error:?}");
+        }
+    }
 
     #[test]
     fn deadlines_have_the_units_of_grpc_and_no_length_overflows() {
