@@ -59,14 +59,13 @@ fn run_ours(
     let clock = elapsed();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
     let counts = arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost;
-    let (counting, judging) = if counts { split(threads()) } else { (None, threads()) };
     // Calls are counted beside the checks, so that a large fleet, which leaves no memory for a
-    // second one, leaves a processor to them.
+    // second one, leaves processors to them.
     let (conclusions, tables) = std::thread::scope(|scope| {
         let (stage, ledgers) = (&stage, ledgers.as_ref());
-        let counted = counting
-            .map(|threads| scope.spawn(move || cost::measure(stage, modes, threads)));
-        let conclusions = judge_parts(out, filter, arguments, (stage, ledgers), judging, clock);
+        let half = NonZeroUsize::new(threads().get() / 2).unwrap_or(NonZeroUsize::MIN);
+        let counted = counts.then(|| scope.spawn(move || cost::measure(stage, modes, half)));
+        let conclusions = judge_parts(out, filter, arguments, (stage, ledgers), clock);
         let tables = counted.map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
         conclusions.map(|it| (it, tables.unwrap_or_default()))
     })?;
@@ -103,39 +102,31 @@ fn run_ours(
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
 }
 
-/// Splits the threads between the counting of calls and the checks.
-fn split(threads: NonZeroUsize) -> (Option<NonZeroUsize>, NonZeroUsize) {
-    let half = |n: usize| NonZeroUsize::new(n / 2).unwrap_or(NonZeroUsize::MIN);
-    (Some(half(threads.get())), half(threads.get() + 1))
-}
-
 /// Judges our provider in every mode, and its server for the Cluster Autoscaler.
 fn judge_parts(
     out: &mut impl Write,
     filter: &Filter,
     arguments: &RunArguments,
     (stage, ledgers): (&Stage, Option<&Ledgers>),
-    threads: NonZeroUsize,
     clock: impl Fn() -> Duration + Copy + Sync,
 ) -> anyhow::Result<Vec<Conclusion>> {
-    let mut conclusions = judge_ours(out, filter, arguments, (stage, ledgers), threads, clock)?;
+    let mut conclusions = judge_ours(out, filter, arguments, (stage, ledgers), clock)?;
     let has_failed = arguments.fail_fast && conclusions.last().is_some_and(|it| !is_good(it));
     if arguments.mode.autoscaler && !has_failed {
-        conclusions.extend(judge_autoscaler(out, filter, arguments, threads, clock)?);
+        conclusions.extend(judge_autoscaler(out, filter, arguments, clock)?);
     }
     Ok(conclusions)
 }
 
 /// Judges our provider by the checks of `filter` in every mode, prints each conclusion, and writes
-/// the ledger of each case to the given `Ledgers`, if any. Plays up to `threads` cases at a time.
-/// With `--fail-fast`, ends after the first check
+/// the ledger of each case to the given `Ledgers`, if any. Plays as many cases at a time as the
+/// machine has processors, up to [`MOST_AT_A_TIME`]. With `--fail-fast`, ends after the first check
 /// that is neither passed (`pass` or `partial`) nor skipped.
 fn judge_ours(
     out: &mut impl Write,
     filter: &Filter,
     arguments: &RunArguments,
     (stage, ledgers): (&Stage, Option<&Ledgers>),
-    threads: NonZeroUsize,
     clock: impl Fn() -> Duration + Sync,
 ) -> anyhow::Result<Vec<Conclusion>> {
     let selected: Vec<(Stage, Vec<Check>)> = arguments
@@ -187,7 +178,7 @@ fn judge_ours(
         // A thread that plays ahead would write ledgers of cases that are left out.
         return report(&mut cases.iter().map(play));
     }
-    in_order(threads, &cases, play, report)
+    in_order(threads(), &cases, play, report)
 }
 
 /// True for a check that `--fail-fast` does not end with.
@@ -200,7 +191,6 @@ fn judge_autoscaler(
     out: &mut impl Write,
     filter: &Filter,
     arguments: &RunArguments,
-    threads: NonZeroUsize,
     clock: impl Fn() -> Duration + Sync,
 ) -> anyhow::Result<Vec<Conclusion>> {
     let checks = filter.autoscaler_checks();
@@ -224,7 +214,7 @@ fn judge_autoscaler(
         }
         Ok(conclusions)
     };
-    in_order(threads, &cases, |case| case.play(arguments.seed, &clock), report)
+    in_order(threads(), &cases, |case| case.play(arguments.seed, &clock), report)
 }
 
 /// Returns the number of worlds to play at a time.

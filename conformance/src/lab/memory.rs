@@ -9,7 +9,9 @@ use sim::faults::{Action, Spoil};
 use crate::scenario::{Act, Scenario};
 
 /// MiB for all worlds that are played at the same time.
-const CAPACITY: u64 = 960;
+const CAPACITY: u64 = 850;
+/// MiB of a world with padded answers.
+const PADDED: u64 = 600;
 /// MiB of a small world.
 const SMALL: u64 = 50;
 
@@ -68,12 +70,11 @@ impl Drop for Reservation {
     }
 }
 
-/// Estimates the memory of a scenario in MiB. The log of its world keeps every renewal of a
-/// kubelet's lease: 1,000 machines need about 900 MiB for 25 minutes, and 370 MiB for five. A rule
-/// that pads answers makes both sides hold hundreds of MiB.
+/// Estimates the memory of a scenario in MiB: 1,000 machines need about 450 MiB for 25 minutes. A
+/// rule that pads answers makes both sides hold hundreds of MiB.
 pub(crate) fn estimate(scenario: &Scenario) -> u64 {
     if scenario.timeline.iter().any(|step| pads_answers(&step.act)) {
-        return CAPACITY;
+        return PADDED;
     }
     let topology = &scenario.topology;
     let machines = u64::from(topology.machines) * u64::from(topology.vcenters);
@@ -81,7 +82,7 @@ pub(crate) fn estimate(scenario: &Scenario) -> u64 {
         // Such a world needs more only if it lives for days, and few do.
         return SMALL;
     }
-    machines * (250 + scenario.horizon.as_secs() * 9 / 20) / 1000
+    machines * (300 + scenario.horizon.as_secs() / 8) / 1000
 }
 
 fn pads_answers(act: &Act) -> bool {
@@ -89,7 +90,7 @@ fn pads_answers(act: &Act) -> bool {
     rule.actions.iter().any(|action| matches!(action, Action::Spoil(Spoil::Padded(_))))
 }
 
-/// Estimates the memory of a fleet without a log in MiB: 5,000 nodes need about 650 MiB.
+/// Estimates the memory of a fleet without a log in MiB: 5,000 nodes need about 600 MiB.
 pub(crate) fn estimate_without_log(nodes: u32) -> u64 {
-    u64::from(nodes) * 13 / 100
+    u64::from(nodes) * 12 / 100
 }

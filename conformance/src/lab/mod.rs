@@ -54,6 +54,8 @@ const RESTART_PROCESS: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 /// World time from the resumption of a replica's tasks to the resumption of its lease renewal.
 const WAKING: Duration = Duration::from_millis(200);
+/// Number of machines from which the log of a world leaves out the renewals of kubelets' leases.
+const LARGE: u32 = 300;
 /// Number of consecutive processes that end before their first call, after which the lab no longer
 /// restarts a process that ends by itself.
 const MOST_IN_VAIN: usize = 6;
@@ -116,7 +118,12 @@ impl Lab {
 
     /// Creates the lab like [`Self::new`], with `epoch` as the start time of the world.
     pub(crate) fn beginning_at(scenario: &Scenario, stage: &Stage, epoch: Timestamp) -> Self {
-        let retain = if stage.light { Retain::Nothing } else { Retain::Everything };
+        let machines = scenario.topology.machines * scenario.topology.vcenters;
+        let retain = match machines {
+            _ if stage.light => Retain::Nothing,
+            0..LARGE => Retain::Everything,
+            _ => Retain::NoRenewals,
+        };
         let mut topology = scenario.topology.clone();
         if matches!(stage.mode, Mode::Supervisor(_)) && topology.supervisor.is_none() {
             topology = topology.supervisor();

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::Time;
 use crate::event::Event;
+use crate::objects::{GroupResource, Op};
 use crate::state::State;
 
 /// Maximum total size of the Kubernetes objects in a log with [`Retain::Last`], in bytes of JSON.
@@ -20,6 +21,10 @@ pub enum Retain {
     Last(usize),
     /// Every event, and the state before the first event.
     Everything,
+    /// Like [`Retain::Everything`], without the renewals of kubelets' leases. In a world with 1,000
+    /// machines they take hundreds of MiB. States that follow from the log have the leases as they
+    /// were created.
+    NoRenewals,
 }
 
 /// The log of events, oldest first.
@@ -38,6 +43,14 @@ fn size(event: &Event) -> usize {
         Event::Cluster(event) | Event::Supervisor(event) => event.size(),
         _ => 0,
     }
+}
+
+/// True if a kubelet renews the lease of its Node.
+fn is_renewal(event: &Event) -> bool {
+    let Event::Cluster(event) = event else { return false };
+    event.op == Op::Modified
+        && event.key.namespace == "kube-node-lease"
+        && event.key.resource == GroupResource::of("coordination.k8s.io", "leases")
 }
 
 impl Log {
@@ -61,7 +74,9 @@ impl Log {
         if self.base.is_none() {
             return;
         }
-        self.entries.extend(events.iter().map(|event| (at, event.clone())));
+        let drops = self.retain == Retain::NoRenewals;
+        let kept = events.iter().filter(|event| !(drops && is_renewal(event)));
+        self.entries.extend(kept.map(|event| (at, event.clone())));
         let Retain::Last(kept) = self.retain else { return };
         self.size += events.iter().map(size).sum::<usize>();
         while self.entries.len() > kept || self.size > MAX_SIZE {
