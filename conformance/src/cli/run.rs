@@ -63,8 +63,7 @@ fn run_ours(
     // second one, leaves processors to them.
     let (conclusions, tables) = std::thread::scope(|scope| {
         let (stage, ledgers) = (&stage, ledgers.as_ref());
-        let half = NonZeroUsize::new(threads().get() / 2).unwrap_or(NonZeroUsize::MIN);
-        let counted = counts.then(|| scope.spawn(move || cost::measure(stage, modes, half)));
+        let counted = counts.then(|| scope.spawn(move || cost::measure(stage, modes, threads())));
         let conclusions = judge_parts(out, filter, arguments, (stage, ledgers), clock);
         let tables = counted.map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
         conclusions.map(|it| (it, tables.unwrap_or_default()))

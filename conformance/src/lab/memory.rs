@@ -1,7 +1,6 @@
 //! Keeps the memory of a run of the whole catalogue below 1 GiB: worlds whose estimates add up to
 //! more are not played at the same time.
 
-use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use sim::faults::{Action, Spoil};
@@ -9,64 +8,37 @@ use sim::faults::{Action, Spoil};
 use crate::scenario::{Act, Scenario};
 
 /// MiB for all worlds that are played at the same time.
-const CAPACITY: u64 = 850;
+const CAPACITY: u64 = 900;
 /// MiB of a world with padded answers.
 const PADDED: u64 = 600;
 /// MiB of a small world.
 const SMALL: u64 = 50;
 
-static MEMORY: Memory = Memory { state: Mutex::new(State::new()), changed: Condvar::new() };
-
-/// Memory that worlds take and give back, first come, first served.
-struct Memory {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    /// MiB that worlds have taken.
-    taken: u64,
-    next_ticket: u64,
-    waiting: VecDeque<u64>,
-}
-
-impl State {
-    const fn new() -> Self {
-        Self { taken: 0, next_ticket: 0, waiting: VecDeque::new() }
-    }
-}
+/// MiB that worlds have taken.
+static TAKEN: Mutex<u64> = Mutex::new(0);
+static CHANGED: Condvar = Condvar::new();
 
 /// Memory for one world, which it gives back when dropped.
 #[must_use]
 pub(crate) struct Reservation(u64);
 
-impl Memory {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn taken() -> MutexGuard<'static, u64> {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until there is memory for a world of this estimate in MiB, after those that waited before.
+/// Waits until there is memory for a world of this estimate in MiB. A small world does not wait for
+/// a large one that came before, because few worlds are large and a processor would be idle.
 pub(crate) fn reserve(mib: u64) -> Reservation {
     let mib = mib.clamp(SMALL, CAPACITY);
-    let mut state = MEMORY.lock();
-    let ticket = state.next_ticket;
-    state.next_ticket += 1;
-    state.waiting.push_back(ticket);
-    while state.waiting.front() != Some(&ticket) || state.taken + mib > CAPACITY {
-        state = MEMORY.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-    }
-    state.waiting.pop_front();
-    state.taken += mib;
-    drop(state);
-    MEMORY.changed.notify_all();
+    let taken = CHANGED.wait_while(taken(), |taken| *taken + mib > CAPACITY);
+    *taken.unwrap_or_else(PoisonError::into_inner) += mib;
     Reservation(mib)
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        MEMORY.lock().taken -= self.0;
-        MEMORY.changed.notify_all();
+        *taken() -= self.0;
+        CHANGED.notify_all();
     }
 }
 
