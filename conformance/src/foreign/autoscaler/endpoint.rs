@@ -48,6 +48,8 @@ impl Remote {
         let stream = TcpStream::connect(&self.address)
             .await
             .map_err(|err| CallError::local(format!("{}: {err}", self.address)))?;
+        // Without delay, as the autoscaler's own client sends; else a call takes 40 ms longer.
+        stream.set_nodelay(true).map_err(|err| CallError::local(err.to_string()))?;
         let Some(tls) = &self.tls else {
             return Ok(Connection { channel: Channel::open(stream).await?, tls: None });
         };
