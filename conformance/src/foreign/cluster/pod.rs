@@ -23,7 +23,7 @@ const STATUS: &str = "jsonpath={.status}{\"\\n\"}";
 const DEADLINE: &str = r#"{"spec":{"activeDeadlineSeconds":1}}"#;
 
 /// A pod that exists or is about to be created.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::foreign) struct Pod {
     pub(super) kubectl: Kubectl,
     pub(super) name: String,
@@ -73,6 +73,12 @@ impl Pod {
     /// Returns the command that prints the log until the pod ends.
     pub(super) fn log(&self) -> Command {
         self.kubectl.long_command(&["logs", "--follow", &self.name])
+    }
+
+    /// Returns the UID of the pod, or `None` if the pod does not exist.
+    pub(in crate::foreign) async fn uid(&self) -> Option<String> {
+        let asked = ["get", "pod", &self.name, "-o", "jsonpath={.metadata.uid}"];
+        self.kubectl.call(&asked).await.ok().filter(|uid| !uid.is_empty())
     }
 
     /// Lets the kubelet send SIGTERM to the provider.

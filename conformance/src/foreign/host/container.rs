@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tokio::process::Command;
@@ -141,6 +142,23 @@ impl Engine {
 }
 
 impl Running {
+    /// Waits until the container exists and returns its ID. Returns `None` if the container does not
+    /// exist after 10 s.
+    ///
+    /// Cancel safe.
+    pub(in crate::foreign) async fn id(&self) -> Option<String> {
+        for _ in 0..50 {
+            let asked = self.engine.call(&["inspect", "--format", "{{.Id}}", &self.name]).await;
+            if let Ok(found) = asked
+                && found.status.success()
+            {
+                return Some(String::from_utf8_lossy(&found.stdout).trim().to_owned());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        None
+    }
+
     /// Sends SIGTERM to the container.
     pub(in crate::foreign) async fn terminate(&self) {
         // Ignores an error: the container may have ended already, and then `docker run` ends too.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::launch::Launcher;
-use super::processor_wait::ProcessorWaits;
+use super::processor_wait::{ProcessorWaits, ProviderProcesses};
 use super::remote::RemoteProvider;
 use crate::lab::{Exit, Logs, Process, ProcessControl, ProcessOrder};
 
@@ -59,13 +59,23 @@ pub(super) async fn spawn(
     let (process, control) = Process::new(index, since);
     let ProcessControl { orders, stop, kill, end } = control;
     let (logs, world, waits) = (logs.clone(), world.clone(), waits.clone());
-    // The waits of a client process say nothing about the container or pod behind it.
-    let measured = if behind.is_none() { child.id() } else { None };
+    let (id, remote) = (child.id(), behind.clone());
     tasks.spawn(async move {
+        let measuring = async {
+            // The waits of a client process say nothing about the container or pod behind it.
+            let which = match &remote {
+                None => id.map(ProviderProcesses::Id),
+                Some(remote) => remote.processes().await,
+            };
+            match which {
+                Some(which) => waits.follow(which).await,
+                None => std::future::pending().await,
+            }
+        };
         let how = tokio::select! {
             biased;
             how = ProcessTask { child, behind, orders }.keep(&stop, &kill) => how,
-            never = waits.follow(measured) => match never {},
+            never = measuring => match never {},
         };
         let at = world.now();
         for reader in readers.into_iter().flatten() {

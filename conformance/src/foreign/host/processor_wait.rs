@@ -1,11 +1,12 @@
 //! Measures how long the processes of a provider waited for a processor.
 //!
 //! The delay meter measures tasks of this process only. On an overloaded computer a provider's
-//! process can wait much longer than they do.
+//! process can wait much longer than they do. The processes of a container or pod are found by
+//! their control group, if they run on this computer.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,17 +25,25 @@ pub(crate) struct ProcessorWaits(Arc<Mutex<BTreeMap<u32, Vec<Reading>>>>);
 type Reading = (Instant, Duration);
 
 impl ProcessorWaits {
-    /// Reads every [`PERIOD`] how long all threads of a process have waited for a processor since
-    /// the process started, and records the sum. Does nothing for `None`. Skips readings that the
-    /// system does not provide, as on systems other than Linux. Never ends.
+    /// Reads every [`PERIOD`] how long all threads of each process have waited for a processor since
+    /// the process started, and records the sum. Skips readings that the system does not provide,
+    /// as on systems other than Linux. Never ends.
     ///
     /// Cancel safe.
-    pub(in crate::foreign) async fn follow(&self, process: Option<u32>) -> Infallible {
-        let Some(process) = process else { return std::future::pending().await };
-        let folder = Path::new("/proc").join(process.to_string());
+    pub(in crate::foreign) async fn follow(&self, which: ProviderProcesses) -> Infallible {
+        let mut processes = Vec::new();
         loop {
-            if let Some(total) = total(&folder) {
-                self.record(process, Instant::now(), total);
+            if processes.is_empty() {
+                processes = which.find();
+                // A process of a container or pod is found late, so its waits before count too.
+                for process in &processes {
+                    self.record(*process, Instant::now(), Duration::ZERO);
+                }
+            }
+            for process in &processes {
+                if let Some(total) = total(&folder(*process)) {
+                    self.record(*process, Instant::now(), total);
+                }
             }
             tokio::time::sleep(PERIOD).await;
         }
@@ -52,6 +61,42 @@ impl ProcessorWaits {
         let worst = all.values().map(|readings| worst(readings, WINDOW / pace.max(1)));
         worst.max().unwrap_or_default()
     }
+}
+
+/// Processes of a provider whose waits are read.
+#[derive(Clone, Debug)]
+pub(in crate::foreign) enum ProviderProcesses {
+    /// The process with this ID.
+    Id(u32),
+    /// All processes of this computer whose control group contains this ID: that of a container, or
+    /// the UID of a pod.
+    Group(String),
+}
+
+impl ProviderProcesses {
+    /// Returns the IDs of the processes. The list is empty if the container or pod runs on another
+    /// computer, has not started yet, or is not visible in this PID namespace.
+    fn find(&self) -> Vec<u32> {
+        match self {
+            Self::Id(process) => vec![*process],
+            Self::Group(id) => {
+                let listed = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+                let all = listed.filter_map(|it| it.file_name().to_str()?.parse().ok());
+                all.filter(|process| is_in_group(&folder(*process), id)).collect()
+            }
+        }
+    }
+}
+
+/// True if the control group of the process whose folder in `/proc` is given contains `id`. Some
+/// kubelets write the UID of a pod with underscores there.
+fn is_in_group(process: &Path, id: &str) -> bool {
+    std::fs::read_to_string(process.join("cgroup"))
+        .is_ok_and(|group| group.contains(id) || group.contains(&id.replace('-', "_")))
+}
+
+fn folder(process: u32) -> PathBuf {
+    Path::new("/proc").join(process.to_string())
 }
 
 /// Returns the largest growth of the wait between two readings that are adjacent or at most
@@ -127,11 +172,32 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_process_is_read_four_times_a_second() {
         let waits = ProcessorWaits::default();
-        for process in [Some(std::process::id()), None] {
-            let following = waits.follow(process);
+        let absent = ProviderProcesses::Group("6c1d0f1e-no-such-group".to_owned());
+        for which in [ProviderProcesses::Id(std::process::id()), absent] {
+            let following = waits.follow(which);
             assert!(tokio::time::timeout(S - PERIOD / 2, following).await.is_err());
         }
         let all = waits.0.lock().unwrap();
-        assert_eq!(all.values().map(Vec::len).collect::<Vec<_>>(), [4]);
+        assert_eq!(all.values().map(Vec::len).collect::<Vec<_>>(), [1 + 4]);
+    }
+
+    #[test]
+    fn a_process_is_found_by_its_pod_or_container() {
+        let (docker, pod) = ("0a1b2c3d4e5f", "9d8c7b6a-1111-2222-3333-444455556666");
+        let under = |group: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("cgroup"), format!("0::{group}\n")).unwrap();
+            folder
+        };
+        let table = [
+            ("/system.slice/docker-0a1b2c3d4e5f.scope", docker, true),
+            ("/kubelet/kubepods/besteffort/pod9d8c7b6a-1111-2222-3333-444455556666/abc", pod, true),
+            ("/kubepods-pod9d8c7b6a_1111_2222_3333_444455556666.slice/cri-x.scope", pod, true),
+            ("/user.slice", pod, false),
+        ];
+        for (group, id, expected) in table {
+            assert_eq!(is_in_group(under(group).path(), id), expected, "{group}");
+        }
+        assert!(!is_in_group(Path::new("/proc/0"), docker));
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use super::container::Running;
+use super::processor_wait::ProviderProcesses;
 use crate::foreign::cluster::Pod;
 use crate::foreign::manifest::Container;
 use crate::foreign::process_identity;
@@ -65,7 +66,7 @@ impl Start<'_> {
 }
 
 /// A provider that runs in a container or a pod.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::foreign) enum RemoteProvider {
     /// A container of the Docker engine.
     Container(Running),
@@ -74,6 +75,18 @@ pub(in crate::foreign) enum RemoteProvider {
 }
 
 impl RemoteProvider {
+    /// Returns the provider's processes, by the ID of its container or pod. Returns `None` if the
+    /// container or pod does not exist or has ended.
+    ///
+    /// Cancel safe.
+    pub(in crate::foreign) async fn processes(&self) -> Option<ProviderProcesses> {
+        let id = match self {
+            Self::Container(it) => it.id().await,
+            Self::Pod(it) => it.uid().await,
+        };
+        id.filter(|id| !id.is_empty()).map(ProviderProcesses::Group)
+    }
+
     /// Sends SIGTERM to the provider.
     pub(in crate::foreign) async fn terminate(&self) {
         match self {
