@@ -10,8 +10,14 @@ const BAD_INPUT: u8 = 2;
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
-        Some(provider::cli::AUTOSCALER) => return autoscaler(words),
-        Some(provider::cli::CAPACITY) => return capacity(words),
+        Some(provider::cli::AUTOSCALER) => {
+            let arguments = provider::cli::parse_autoscaler(words);
+            return subcommand(arguments, |it| it.v, process::run_autoscaler);
+        }
+        Some(provider::cli::CAPACITY) => {
+            let arguments = provider::cli::parse_capacity(words);
+            return subcommand(arguments, |it| it.v, process::run_capacity);
+        }
         _ => {}
     }
     let arguments = match provider::cli::parse(std::env::args()) {
@@ -46,9 +52,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs `provider autoscaler` with the words after it.
-fn autoscaler(words: impl Iterator<Item = String>) -> ExitCode {
-    let arguments = match provider::cli::parse_autoscaler(words) {
+/// Runs a subcommand with its parsed arguments; `v` returns the verbosity of the log.
+fn subcommand<A>(
+    arguments: Result<A, provider::cli::ArgumentsError>,
+    v: fn(&A) -> u8,
+    run: fn(A) -> Result<(), process::Failure>,
+) -> ExitCode {
+    let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(provider::cli::ArgumentsError::Clap(err)) => err.exit(),
         Err(err) => {
@@ -56,37 +66,14 @@ fn autoscaler(words: impl Iterator<Item = String>) -> ExitCode {
             return ExitCode::from(BAD_INPUT);
         }
     };
-    process::start_logging(arguments.v, false);
-    match process::run_autoscaler(arguments) {
+    process::start_logging(v(&arguments), false);
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             process::print_error(&err.to_string());
             match err {
-                process::AutoscalerFailure::Input(_) => ExitCode::from(BAD_INPUT),
-                process::AutoscalerFailure::Other(_) => ExitCode::FAILURE,
-            }
-        }
-    }
-}
-
-/// Runs `provider capacity` with the words after it.
-fn capacity(words: impl Iterator<Item = String>) -> ExitCode {
-    let arguments = match provider::cli::parse_capacity(words) {
-        Ok(arguments) => arguments,
-        Err(provider::cli::ArgumentsError::Clap(err)) => err.exit(),
-        Err(err) => {
-            process::print_error(&err.to_string());
-            return ExitCode::from(BAD_INPUT);
-        }
-    };
-    process::start_logging(arguments.v, false);
-    match process::run_capacity(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            process::print_error(&err.to_string());
-            match err {
-                process::CapacityFailure::Input(_) => ExitCode::from(BAD_INPUT),
-                process::CapacityFailure::Other(_) => ExitCode::FAILURE,
+                process::Failure::Input(_) => ExitCode::from(BAD_INPUT),
+                process::Failure::Other(_) => ExitCode::FAILURE,
             }
         }
     }

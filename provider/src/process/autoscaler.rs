@@ -7,35 +7,22 @@ use provider::{AutoscalerDeps, InputError, SupervisorLink, TlsFiles, cli::Autosc
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    Failure,
     files::{read_text, unreadable},
     kube::supervisor_client,
-    serve::{clock, runtime, seed},
-    signals::{SignalAction, Signals},
+    serve::{clock, seed, until_done, until_signal},
 };
 
 /// Runs the server until a signal.
 ///
 /// # Errors
 ///
-/// [`AutoscalerFailure::Input`] before the first connection, for a wrong file or flag.
-pub(crate) fn run(arguments: AutoscalerArguments) -> Result<(), AutoscalerFailure> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = runtime()?;
-    let result = runtime.block_on(serve(arguments));
-    runtime.shutdown_background();
-    result
+/// [`Failure::Input`] before the first connection, for a wrong file or flag.
+pub(crate) fn run(arguments: AutoscalerArguments) -> Result<(), Failure> {
+    until_done(serve(arguments))
 }
 
-/// Reason why the process ends with an error.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AutoscalerFailure {
-    #[error(transparent)]
-    Input(#[from] InputError),
-    #[error("{0:#}")]
-    Other(#[from] anyhow::Error),
-}
-
-async fn serve(arguments: AutoscalerArguments) -> Result<(), AutoscalerFailure> {
+async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
     let link = link(&arguments).await?;
     let stop = CancellationToken::new();
     let path = arguments.groups.clone();
@@ -64,22 +51,7 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), AutoscalerFailure> 
     } else {
         tracing::warn!(%address, "serving autoscalers WITHOUT TLS: whoever connects can create and delete machines");
     }
-    let mut signals = Signals::new()?;
-    let running = ready.serve(listener);
-    tokio::pin!(running);
-    loop {
-        tokio::select! {
-            biased;
-            result = &mut running => return result.map_err(|err| anyhow::Error::new(err).into()),
-            request = signals.next() => {
-                if request != SignalAction::Stop {
-                    return Err(anyhow::anyhow!("ended at once by a second signal").into());
-                }
-                tracing::info!("received a signal; answering open requests, then stopping");
-                stop.cancel();
-            }
-        }
-    }
+    until_signal(ready.serve(listener), &stop, "answering open requests").await
 }
 
 /// Makes the client of the Supervisor from the kubeconfig.

@@ -13,37 +13,24 @@ use provider::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    Failure,
     files::read_text,
     kube::client_from,
-    serve::{runtime, seed},
-    signals::{SignalAction, Signals},
+    serve::{seed, until_done, until_signal},
 };
 
 /// Runs the controller until a signal, or prints what it would write.
 ///
 /// # Errors
 ///
-/// [`CapacityFailure::Input`] before the first connection, for a wrong file or flag.
-pub(crate) fn run(arguments: CapacityArguments) -> Result<(), CapacityFailure> {
+/// [`Failure::Input`] before the first connection, for a wrong file or flag.
+pub(crate) fn run(arguments: CapacityArguments) -> Result<(), Failure> {
     if let Some(paths) = &arguments.preview {
         let text = provider::preview(&read(paths)?, &arguments.settings)?;
         let written = io::stdout().write_all(text.as_bytes());
         return Ok(written.context("cannot write to standard output")?);
     }
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = runtime()?;
-    let result = runtime.block_on(control(arguments));
-    runtime.shutdown_background();
-    result
-}
-
-/// Reason why the process ends with an error.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CapacityFailure {
-    #[error(transparent)]
-    Input(#[from] InputError),
-    #[error("{0:#}")]
-    Other(#[from] anyhow::Error),
+    until_done(control(arguments))
 }
 
 fn read(paths: &PreviewPaths) -> Result<CapacityFiles, InputError> {
@@ -59,25 +46,10 @@ fn read(paths: &PreviewPaths) -> Result<CapacityFiles, InputError> {
     })
 }
 
-async fn control(arguments: CapacityArguments) -> Result<(), CapacityFailure> {
+async fn control(arguments: CapacityArguments) -> Result<(), Failure> {
     let client = client_from(arguments.kubeconfig.as_deref()).await?;
     let stop = CancellationToken::new();
     let deps =
         CapacityDeps { client, settings: arguments.settings, seed: seed(), stop: stop.clone() };
-    let mut signals = Signals::new()?;
-    let running = deps.run();
-    tokio::pin!(running);
-    loop {
-        tokio::select! {
-            biased;
-            result = &mut running => return result.map_err(|err| anyhow::Error::new(err).into()),
-            request = signals.next() => {
-                if request != SignalAction::Stop {
-                    return Err(anyhow::anyhow!("ended at once by a second signal").into());
-                }
-                tracing::info!("received a signal; finishing the current write, then stopping");
-                stop.cancel();
-            }
-        }
-    }
+    until_signal(deps.run(), &stop, "finishing the current write").await
 }

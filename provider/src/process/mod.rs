@@ -26,9 +26,18 @@ use tracing_subscriber::EnvFilter;
 
 use self::files::{SystemRoots, read_secrets, read_text, trust};
 
-pub(crate) use autoscaler::{AutoscalerFailure, run as run_autoscaler};
-pub(crate) use capacity::{CapacityFailure, run as run_capacity};
+pub(crate) use autoscaler::run as run_autoscaler;
+pub(crate) use capacity::run as run_capacity;
 pub(crate) use serve::{run, runtime};
+
+/// Reason why a subcommand ends with an error.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error("{0:#}")]
+    Other(#[from] anyhow::Error),
+}
 
 /// Writes an error to standard error, without the log, which may not have started yet.
 pub(crate) fn print_error(what: &str) {

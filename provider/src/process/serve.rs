@@ -6,9 +6,10 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use provider::{Clock, Config, Deps, Options, TimeSource, VcenterConfig, cli::Arguments};
 use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    LoadedConfig, Preparation,
+    Failure, LoadedConfig, Preparation,
     files::read_secrets,
     signals::{SignalAction, Signals},
     watched::WatchedFiles,
@@ -27,6 +28,45 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
         .enable_all()
         .build()
         .context("cannot make the async runtime of the provider; raise the limit of open files")
+}
+
+/// Runs a subcommand in a runtime of its own.
+pub(crate) fn until_done(
+    command: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    // Fails only if the process has a provider of cryptography already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = runtime()?;
+    let result = runtime.block_on(command);
+    runtime.shutdown_background();
+    result
+}
+
+/// Runs the work of a subcommand until it ends. The first signal cancels `stop`, and a second one ends
+/// the work at once. `finishing` is what the log says that the work does before it stops.
+pub(crate) async fn until_signal<E>(
+    work: impl Future<Output = Result<(), E>>,
+    stop: &CancellationToken,
+    finishing: &'static str,
+) -> Result<(), Failure>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let mut signals = Signals::new()?;
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut work => return result.map_err(|err| anyhow::Error::new(err).into()),
+            request = signals.next() => {
+                if request != SignalAction::Stop {
+                    return Err(anyhow::anyhow!("ended at once by a second signal").into());
+                }
+                tracing::info!("received a signal; {finishing}, then stopping");
+                stop.cancel();
+            }
+        }
+    }
 }
 
 /// Runs the provider until a signal arrives, the configuration changes or the run fails.
