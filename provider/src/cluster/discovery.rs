@@ -5,39 +5,41 @@ use serde_json::Value;
 use super::{Cluster, ClusterError};
 
 /// Returns the preferred version of those in which the API server serves a resource; `None` if it
-/// serves the resource in none.
+/// serves the resource in none. Only its lists of groups and resources prove that: a 404 can also
+/// come from a proxy.
 ///
 /// # Errors
 ///
-/// If a request fails for another reason than a missing group or version.
+/// If a request fails, or an answer is not a list.
 pub(crate) async fn served_version(
     cluster: &Cluster,
     group: &str,
     resource: &str,
 ) -> Result<Option<String>, ClusterError> {
-    let Some(described) = found(cluster.get(&format!("/apis/{group}")).await)? else {
-        return Ok(None);
-    };
+    let groups = list(cluster, "/apis".to_owned(), "groups").await?;
+    let Some(described) = groups.iter().find(|it| it["name"] == group) else { return Ok(None) };
     // The server lists the versions in the order of its preference.
     for version in described["versions"].as_array().into_iter().flatten() {
         let version = version["version"].as_str().unwrap_or_default();
-        let Some(resources) = found(cluster.get(&format!("/apis/{group}/{version}")).await)? else {
-            continue;
-        };
-        let mut listed = resources["resources"].as_array().into_iter().flatten();
-        if listed.any(|it| it["name"] == resource) {
+        let path = format!("/apis/{group}/{version}");
+        let resources = list(cluster, path, "resources").await?;
+        if resources.iter().any(|it| it["name"] == resource) {
             return Ok(Some(version.to_owned()));
         }
     }
     Ok(None)
 }
 
-/// Returns the answer, or `None` for 404.
-fn found(answer: Result<Value, ClusterError>) -> Result<Option<Value>, ClusterError> {
-    match answer {
-        Ok(value) => Ok(Some(value)),
-        Err(err) if err.is_not_found() => Ok(None),
-        Err(err) => Err(err),
+/// Reads a list of the discovery API.
+async fn list(
+    cluster: &Cluster,
+    path: String,
+    key: &'static str,
+) -> Result<Vec<Value>, ClusterError> {
+    let mut answer = cluster.get(&path).await?;
+    match answer[key].take() {
+        Value::Array(items) => Ok(items),
+        _ => Err(ClusterError::Malformed { path, what: format!("the answer has no {key}") }),
     }
 }
 
@@ -54,14 +56,15 @@ mod tests {
     fn cluster() -> Cluster {
         let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
             let (status, body) = match request.uri().path() {
-                "/apis/example.com" => {
-                    (200, json!({"versions": [{"version": "v1"}, {"version": "v1beta1"}]}))
+                "/apis" => {
+                    let versions = json!([{"version": "v1"}, {"version": "v1beta1"}]);
+                    let group = |name: &str| json!({"name": name, "versions": versions});
+                    (200, json!({"groups": [group("example.com"), group("broken.example.com")]}))
                 }
                 "/apis/example.com/v1" => (200, json!({"resources": [{"name": "others"}]})),
                 "/apis/example.com/v1beta1" => {
                     (200, json!({"resources": [{"name": "things"}, {"name": "others"}]}))
                 }
-                "/apis/broken.example.com" => (503, json!({"message": "later"})),
                 _ => (404, json!({})),
             };
             let body = http_body_util::Full::new(bytes::Bytes::from(body.to_string()));
@@ -82,6 +85,7 @@ mod tests {
             let served = served_version(&cluster(), group, resource).await.unwrap();
             assert_eq!(served.as_deref(), version, "{group} {resource}");
         }
-        assert!(served_version(&cluster(), "broken.example.com", "things").await.is_err());
+        let broken = served_version(&cluster(), "broken.example.com", "things").await;
+        assert!(broken.is_err(), "the group has the version, so that this 404 proves nothing");
     }
 }

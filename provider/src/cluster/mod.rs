@@ -28,4 +28,4 @@ pub(crate) use list_watch::{Collection, ObjectChange, ObjectView, follow};
 pub(crate) use nodes::NodeStore;
 pub(crate) use pauses::Pauses;
 pub(crate) use stream::{WatchEvents, WatchItem, encode};
-pub(crate) use watch::{NodeChange, watch_nodes};
+pub(crate) use watch::{NodeChange, is_earlier, watch_nodes};

@@ -181,7 +181,7 @@ fn apply(store: &NodeStore, node: Node, on_change: &(dyn Fn(NodeChange) + Send +
 
 /// True if both versions are numbers and the first is lower. Kubernetes 1.35 and newer promise that
 /// versions are numbers.
-fn is_earlier(version: &str, than: &str) -> bool {
+pub(crate) fn is_earlier(version: &str, than: &str) -> bool {
     matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 

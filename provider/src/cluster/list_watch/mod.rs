@@ -64,8 +64,10 @@ pub(crate) trait ObjectView: Sync {
     /// Takes a change.
     fn changed(&self, change: ObjectChange<'_>);
 
-    /// Notes that the view is current, after each event of the watch.
-    fn confirmed(&self) {}
+    /// Notes after each event of the watch, also of a bookmark, that the view is current at this
+    /// resource version. A later list of a lower version shows that the API server was restored
+    /// from a backup.
+    fn confirmed(&self, version: &str);
 
     /// Notes a failure. Returns false to end [`follow`]; true to try again after a pause.
     fn retries_after(&self, _failure: &ClusterError) -> bool {
@@ -186,7 +188,7 @@ async fn watch(
             seen.clone_into(&mut version);
         }
         backoff.reset();
-        view.confirmed();
+        view.confirmed(&version);
     }
 }
 

@@ -77,6 +77,10 @@ impl ObjectView for Notes {
         }
     }
 
+    fn confirmed(&self, version: &str) {
+        assert!(!version.is_empty());
+    }
+
     fn retries_after(&self, failure: &ClusterError) -> bool {
         self.note(format!("failed with {:?}", failure.code()));
         !failure.is_not_found()

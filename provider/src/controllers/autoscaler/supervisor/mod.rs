@@ -170,8 +170,10 @@ impl Shared {
         format!("labelSelector={}", encode(GROUP_LABEL))
     }
 
-    fn mark_current(&self) {
-        self.view.lock().expect("no holder panics").current_at = Some(Instant::now());
+    fn mark_current(&self, version: &str) {
+        let mut view = self.view.lock().expect("no holder panics");
+        view.current_at = Some(Instant::now());
+        version.clone_into(&mut view.seen_at);
     }
 }
 

@@ -260,4 +260,8 @@ fn a_machine_whose_label_returns_counts_again_and_a_restored_list_is_taken_as_it
     assert_eq!(view.uids(), [""; 0]);
     view.replace(vec![at("4")], &[], "5");
     assert_eq!(view.uids(), ["u1"], "the Supervisor was restored from a backup");
+    view.remove("u1", Some("20"));
+    view.seen_at = "20".to_owned();
+    view.replace(vec![at("6")], &[], "10");
+    assert_eq!(view.uids(), ["u1"], "restored to a state after the last list");
 }

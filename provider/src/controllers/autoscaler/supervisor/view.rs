@@ -15,7 +15,7 @@ use super::{
     },
     machine::Machine,
 };
-use crate::model::ProviderId;
+use crate::{cluster::is_earlier, model::ProviderId};
 
 /// Time for which the server remembers a deleted instance. The autoscaler repeats a deletion within
 /// seconds; a restart of the server forgets it.
@@ -27,8 +27,8 @@ pub(super) struct View {
     machines: BTreeMap<String, Machine>,
     /// Deleted machines by UID.
     deleted: BTreeMap<String, Deleted>,
-    /// Resource version of the last list.
-    listed_at: String,
+    /// Resource version of the last list or event.
+    pub(super) seen_at: String,
     /// Names of the groups that adopt machines that others created.
     pub(super) adopting: BTreeSet<String>,
     /// Machines of an increase that failed, with their names and the time of the failure. They do not
@@ -84,12 +84,12 @@ impl View {
     /// Replaces the content by a list: removes the machines that it lacks, except those that were
     /// created after the list began.
     pub(super) fn replace(&mut self, listed: Vec<Machine>, known_before: &[String], version: &str) {
-        if is_earlier(version, &self.listed_at) {
-            tracing::warn!(from = %self.listed_at, to = %version, "the list of VirtualMachines is older than the last one, as after a restore of the Supervisor; taking it as it is");
+        if is_earlier(version, &self.seen_at) {
+            tracing::warn!(from = %self.seen_at, to = %version, "the list of VirtualMachines is older than the view, as after a restore of the Supervisor; taking it as it is");
             self.machines.clear();
             self.deleted.clear();
         }
-        version.clone_into(&mut self.listed_at);
+        version.clone_into(&mut self.seen_at);
         let gone: Vec<String> = known_before
             .iter()
             .filter(|uid| listed.iter().all(|it| it.uid != **uid))
@@ -164,9 +164,4 @@ impl View {
 fn only<'a>(mut machines: impl Iterator<Item = &'a Machine>) -> Option<&'a Machine> {
     let first = machines.next();
     first.filter(|_| machines.next().is_none())
-}
-
-/// True if both versions are numbers and the first is lower.
-fn is_earlier(version: &str, than: &str) -> bool {
-    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }

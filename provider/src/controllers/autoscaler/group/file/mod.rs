@@ -10,9 +10,12 @@ use serde_json::Value;
 
 use super::{
     Gpu, Group, GroupId, MachineShape, NodeShape, OptionOverrides, Platform, Reserved, Taint,
-    check_dns_label,
 };
-use crate::{InputError, controllers::quantity::Quantity, input::parse_duration};
+use crate::{
+    InputError,
+    controllers::quantity::Quantity,
+    input::{check_dns_label, parse_duration},
+};
 
 /// Longest name of a group: with a dash and five characters it is the name of a machine, which is
 /// at most 63 characters long.

@@ -50,8 +50,8 @@ impl ObjectView for Shared {
         }
     }
 
-    fn confirmed(&self) {
-        self.mark_current();
+    fn confirmed(&self, version: &str) {
+        self.mark_current(version);
     }
 }
 
