@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Args as _, Command, FromArgMatches as _, parser::ValueSource};
 
 use super::{ArgumentsError, boolean};
-use crate::{CapacitySettings, GpuMapping, InputError};
+use crate::{CapacitySettings, GpuMapping, InputError, input::check_dns_label};
 
 /// Word after the program's name that selects this command line.
 pub const COMMAND: &str = "capacity";
@@ -127,6 +127,9 @@ pub fn parse_capacity(
     if template.is_some() {
         check_preview(&matches)?;
     }
+    if let Some(namespace) = namespace.as_deref().filter(|it| !it.is_empty()) {
+        check_dns_label(namespace, 63).map_err(|err| err.in_source("--namespace"))?;
+    }
     let is_on = |name: &'static str| {
         let text = matches.get_one::<String>(name).map(String::as_str);
         boolean(name, text.unwrap_or_default())
@@ -164,6 +167,14 @@ mod tests {
 
     fn parsed(words: &[&str]) -> Result<CapacityArguments, String> {
         parse_capacity(words.iter().map(|it| (*it).to_owned())).map_err(|err| err.to_string())
+    }
+
+    #[test]
+    fn a_namespace_that_cannot_exist_is_refused_with_the_flag_and_the_value() {
+        for namespace in ["a b", "a/b", "A", "a-"] {
+            let error = parsed(&["--namespace", namespace]).unwrap_err();
+            assert!(error.contains("--namespace") && error.contains(namespace), "{error}");
+        }
     }
 
     #[test]

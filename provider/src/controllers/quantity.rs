@@ -91,7 +91,9 @@ impl Quantity {
         if digits[kept..].bytes().any(|it| it != b'0') {
             value += 1;
         }
-        let thousandths = scaled(value * factor, exponent - scale + left_out).min(LARGEST);
+        let thousandths =
+            scaled(value * factor, exponent.saturating_sub(scale).saturating_add(left_out))
+                .min(LARGEST);
         Ok(Self(if text.starts_with('-') { -thousandths } else { thousandths }))
     }
 }
@@ -223,6 +225,8 @@ mod tests {
             ("8589934592", "8Gi"),
             ("100Ei", "9223372036854775807"),
             ("1e99", "9223372036854775807"),
+            ("1.5e-2147483648", "1m"),
+            ("12345678901234567890123456789012345678e2147483647", "9223372036854775807"),
             ("123456789012345678901234567890", "9223372036854775807"),
             ("0.12345678901234567890123", "124m"),
         ] {

@@ -123,6 +123,24 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
+/// Checks that a text is a DNS label of Kubernetes with at most `longest` characters.
+pub(crate) fn check_dns_label(text: &str, longest: usize) -> Result<(), InputError> {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    let ends_well = |byte: Option<&u8>| byte.is_some_and(|byte| is_inner(*byte));
+    let is_valid = bytes.iter().all(|byte| is_inner(*byte) || *byte == b'-')
+        && ends_well(bytes.first())
+        && ends_well(bytes.last())
+        && bytes.len() <= longest;
+    if is_valid {
+        return Ok(());
+    }
+    let err = InputError::invalid(text, "is not a valid name");
+    Err(err.remedy(format!(
+        "write at most {longest} lower-case letters, digits and dashes, with a letter or digit at both ends"
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ use super::{
     kind::{Kind, ObjectName},
     plan::{Referent, is_owned, template_name, text},
 };
+use crate::cluster;
 
 /// State of the list of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,8 +30,8 @@ pub(crate) struct Objects {
     pub(crate) progress: Progress,
     /// Version in which the API server serves the kind; empty if it does not.
     pub(crate) version: String,
-    /// Resource version of the last list.
-    listed_at: String,
+    /// Resource version of the last list or event.
+    seen_at: String,
     by_name: BTreeMap<ObjectName, Arc<Value>>,
 }
 
@@ -75,7 +76,7 @@ impl Objects {
     /// or gone.
     pub(crate) fn replace(&mut self, listed: Vec<Value>, version: &str) -> Vec<ObjectName> {
         // The API server was restored from a backup, so that older states are the current ones.
-        let is_restored = is_lower(version, &self.listed_at);
+        let is_restored = cluster::is_earlier(version, &self.seen_at);
         let old = std::mem::take(&mut self.by_name);
         let (mut by_name, mut changed) = (BTreeMap::new(), Vec::new());
         for object in listed {
@@ -90,8 +91,13 @@ impl Objects {
         changed.extend(old.into_keys().filter(|name| !by_name.contains_key(name)));
         self.by_name = by_name;
         self.progress = Progress::Listed;
-        version.clone_into(&mut self.listed_at);
+        version.clone_into(&mut self.seen_at);
         changed
+    }
+
+    /// Notes the resource version of an event.
+    pub(crate) fn confirm(&mut self, version: &str) {
+        version.clone_into(&mut self.seen_at);
     }
 
     /// Forgets all objects, because the API server no longer serves the kind.
@@ -182,14 +188,11 @@ pub(crate) fn name(object: &Value) -> ObjectName {
 /// True if both are states of one object, and the first is the older one.
 fn is_earlier(object: &Value, than: &Value) -> bool {
     let is_same_object = object["metadata"]["uid"] == than["metadata"]["uid"];
-    let version = |it: &'_ Value| text(&it["metadata"]["resourceVersion"]).to_owned();
-    is_same_object && is_lower(&version(object), &version(than))
-}
-
-/// True if both versions are numbers and the first is lower. Kubernetes 1.35 and newer promise that
-/// versions are numbers.
-fn is_lower(version: &str, than: &str) -> bool {
-    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
+    let is_lower = cluster::is_earlier(
+        text(&object["metadata"]["resourceVersion"]),
+        text(&than["metadata"]["resourceVersion"]),
+    );
+    is_same_object && is_lower
 }
 
 #[cfg(test)]
@@ -235,6 +238,10 @@ mod tests {
         assert_eq!(names(changed), [""; 0], "the list began before the last change");
         let changed = objects.replace(vec![object("b", "2", "5")], "9");
         assert_eq!(names(changed), ["n/b", "n/c"], "the API server was restored from a backup");
+        objects.apply(object("b", "2", "50"));
+        objects.confirm("50");
+        let changed = objects.replace(vec![object("b", "2", "40")], "45");
+        assert_eq!(names(changed), ["n/b"], "restored to a state after the last list");
     }
 
     #[test]

@@ -376,17 +376,37 @@ async fn capz_016_a_write_changes_only_its_own_keys_of_the_status() {
 async fn capz_017_a_conflict_is_retried_and_both_changes_survive() {
     let management = world().await;
     create_usual(&management, "workers").await;
-    let conflict = Rule::new("conflict", [Action::KubeStatus(KubeStatus::new(409))]);
-    let conflict = conflict.on(Face::Supervisor).op([WRITE]).client("controller").first(2);
-    let _fault = management.sim.fault(conflict).unwrap();
+    let late = Rule::new("late", [Action::Delay(s(6))]);
+    let late = late.on(Face::Supervisor).op([WRITE]).client("controller").first(1);
+    let _fault = management.sim.fault(late).unwrap();
     let controller = management.start(defaults()).await;
+    // The first write of the controller is under way, and conflicts with this one.
     let path = format!("{}/status", template("workers"));
     management.patch(&path, json!({"status": {"capacity": {"pods": "30"}}})).await;
     tokio::time::sleep(s(30)).await;
     let mut both = usual();
     both["capacity"]["pods"] = "30".into();
     assert_eq!(status(&management, "workers").await, both);
-    assert_eq!(management.n_calls(WRITE), 3);
+    assert_eq!(management.n_calls(WRITE), 2, "the refused write and its repetition");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_the_watch_tells_late_is_not_lost_by_an_earlier_write() {
+    let management = world().await;
+    create_class(&management, NAMESPACE, "big", json!({"cpus": 16, "memory": "64Gi"})).await;
+    create_usual(&management, "workers").await;
+    let late = Rule::new("late", [Action::WatchDelay(s(20))]);
+    let late = late.on(Face::Supervisor).op(["watch vspheremachinetemplates"]).client("controller");
+    let _fault = management.sim.fault(late).unwrap();
+    let controller = management.start(defaults()).await;
+    let spec = json!({"spec": {"template": {"spec": {"className": "big"}}}});
+    management.patch(&template("workers"), spec).await;
+    // The controller learns of this first, and still knows the template with the former class.
+    let small = format!("{}/small", classes(NAMESPACE));
+    management.patch(&small, json!({"spec": {"hardware": {"cpus": 8}}})).await;
+    tokio::time::sleep(s(90)).await;
+    assert_eq!(status(&management, "workers").await["capacity"]["cpu"], "16");
     controller.stop().await;
 }
 

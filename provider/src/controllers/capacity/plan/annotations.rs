@@ -34,7 +34,8 @@ pub(crate) fn template_name(group: &Value) -> Option<&str> {
     let reference = &group["spec"]["template"]["spec"]["infrastructureRef"];
     let version = text(&reference["apiVersion"]);
     let of_version = version.split_once('/').map_or("", |(group, _)| group);
-    let api_group = reference["apiGroup"].as_str().unwrap_or(of_version);
+    let api_group =
+        reference["apiGroup"].as_str().filter(|it| !it.is_empty()).unwrap_or(of_version);
     let is_ours = api_group == GOVMOMI && reference["kind"] == TEMPLATE;
     reference["name"].as_str().filter(|name| is_ours && !name.is_empty())
 }

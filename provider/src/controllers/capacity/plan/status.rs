@@ -143,5 +143,13 @@ fn patch(template: &Value, capacity: &Wanted, node_info: &Wanted) -> Option<Valu
     let node_info = difference(&status["nodeInfo"], node_info, is_same_text);
     patch.extend(capacity.map(|it| ("capacity".to_owned(), it)));
     patch.extend(node_info.map(|it| ("nodeInfo".to_owned(), it)));
-    (!patch.is_empty()).then(|| json!({"status": or_removal(status, patch)}))
+    if patch.is_empty() {
+        return None;
+    }
+    let mut whole = json!({"status": or_removal(status, patch)});
+    // A template that changed meanwhile is read and planned again.
+    if let Some(version) = template["metadata"]["resourceVersion"].as_str() {
+        whole["metadata"] = json!({"resourceVersion": version});
+    }
+    Some(whole)
 }

@@ -82,6 +82,7 @@ fn of_supervisor(
     // The preview shows all values, not only the changes.
     let mut bare = template.clone();
     bare["status"] = Value::Null;
+    bare["metadata"]["resourceVersion"] = Value::Null;
     let form = match text(&template["apiVersion"]).ends_with("/v1beta1") {
         true => StatusForm::Capacity,
         false => StatusForm::CapacityAndNodeInfo,
@@ -117,6 +118,12 @@ fn of_govmomi(
             ));
             return Err(err.remedy("leave this flag out").in_source(flag));
         }
+    }
+    if settings.assume_node_info {
+        let err = InputError::new(
+            "has no effect with this template: its machines always have a platform",
+        );
+        return Err(err.remedy("leave this flag out").in_source("--assume-node-info"));
     }
     let (annotations, problem) = group_annotations(template, settings)
         .map_err(|err| err.in_source(files.template.name.as_str()))?;

@@ -29,9 +29,16 @@ pub(super) async fn keep(shared: &Shared, kind: Kind) {
     let source = Source { shared, kind };
     let jitter = |purpose: &str| Jitter::new(shared.seed, &format!("capacity/{kind}/{purpose}"));
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, jitter("served"));
+    // True if discovery named the kind, and reading it was answered with 404.
+    let mut was_refused = false;
     loop {
         let pause = match served_version(&shared.cluster, kind.group(), kind.resource()).await {
             Ok(Some(version)) => {
+                if was_refused {
+                    tracing::warn!(
+                        "reading this kind was answered with 404, although the API server says that it serves the kind; retrying"
+                    );
+                }
                 source.note_version(&version);
                 let objects = Collection {
                     cluster: &shared.cluster,
@@ -41,12 +48,15 @@ pub(super) async fn keep(shared: &Shared, kind: Kind) {
                 };
                 let followed = follow(&objects, &source, jitter("watch"));
                 if tokio::time::timeout(RESYNC, followed).await.is_err() {
+                    was_refused = false;
                     backoff.reset();
                     continue;
                 }
+                was_refused = true;
                 backoff.next_pause()
             }
             Ok(None) => {
+                was_refused = false;
                 source.note_absence();
                 LOOK_AGAIN
             }
@@ -136,6 +146,10 @@ impl ObjectView for Source<'_> {
         if is_news {
             self.shared.touch(self.kind, &[name]);
         }
+    }
+
+    fn confirmed(&self, version: &str) {
+        self.shared.known().of_mut(self.kind).confirm(version);
     }
 
     fn retries_after(&self, failure: &ClusterError) -> bool {
