@@ -170,6 +170,21 @@ pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
     if matches.contains_id("provider") {
         return None;
     }
+    first_given(matches, flags)
+}
+
+/// Returns the first flag on the command line that concerns only the modes of the cloud controller
+/// manager, if `--mode` selects none of them.
+pub(super) fn for_modes(matches: &ArgMatches) -> Option<String> {
+    let ("run", matches) = matches.subcommand()? else { return None };
+    let parts: &Parts = matches.get_one("mode")?;
+    if !parts.modes.0.is_empty() {
+        return None;
+    }
+    first_given(matches, &["mutant", "instances_mode", "no_cost", "operations"])
+}
+
+fn first_given(matches: &ArgMatches, flags: &[&str]) -> Option<String> {
     let is_given = |flag: &&&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
     flags.iter().find(is_given).map(|flag| format!("--{}", flag.replace('_', "-")))
 }

@@ -32,6 +32,11 @@ pub fn main() -> ExitCode {
         let unused = InputError::invalid(&flag, "works only with --provider").condition(remedy);
         return failure(&mut out, &unused.into());
     }
+    if let Some(flag) = args::for_modes(&matches) {
+        let remedy = format!("choose another --mode, or leave {flag} out");
+        let unused = InputError::invalid(&flag, "has no effect with --mode autoscaler");
+        return failure(&mut out, &unused.condition(remedy).into());
+    }
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match arguments.command {
         Subcommands::Run(arguments) => run::run(&mut out, &arguments),

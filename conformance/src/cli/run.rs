@@ -58,7 +58,8 @@ fn run_ours(
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let clock = elapsed();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
-    let counts = arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost;
+    let is_all = arguments.ids.is_empty() && arguments.surface.is_empty();
+    let counts = is_all && !arguments.no_cost && !modes.is_empty();
     // Calls are counted beside the checks, so that a large fleet, which leaves no memory for a
     // second one, leaves processors to them.
     let (conclusions, tables) = std::thread::scope(|scope| {

@@ -30,6 +30,12 @@ use crate::suite::{Conclusion, Filter};
 
 /// Default number of parallel cases.
 const JOBS: usize = 4;
+/// Default of `--compress`.
+const COMPRESS: u32 = 10;
+/// Default of `--longest`.
+const LONGEST: Duration = Duration::from_secs(300);
+/// Default of `--retries`.
+const RETRIES: u32 = 3;
 
 /// Options for judging a provider that runs as a process, container or pod.
 #[derive(Args, Clone, Debug)]
@@ -51,17 +57,36 @@ pub struct Arguments {
     pub jobs: Option<usize>,
     /// Factor by which world time runs faster than the clock in cases without failures and
     /// elections; the provider's periods are shortened by it.
-    #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
+    #[arg(long, value_name = "K", default_value_t = COMPRESS, requires = "provider")]
     pub compress: u32,
     /// Skips cases that take longer than this in real time.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = sim::world::duration::parse, requires = "provider")]
     pub longest: Duration,
     /// Maximum number of repetitions of a failed case; safety failures are not repeated.
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "provider")]
+    #[arg(long, value_name = "N", default_value_t = RETRIES, requires = "provider")]
     pub retries: u32,
     /// Skips the calibration, which measures the provider's delays before the checks.
     #[arg(long, requires = "provider")]
     pub no_calibration: bool,
+}
+
+impl Arguments {
+    /// Returns the first flag with another value than the default one that concerns only providers
+    /// that a run starts itself.
+    fn only_for_processes(&self) -> Option<&'static str> {
+        let Self { binary, apiserver, jobs, compress, longest, retries, no_calibration, .. } = self;
+        [
+            ("--binary", binary.is_some()),
+            ("--apiserver", *apiserver != ApiServer::default()),
+            ("--jobs", jobs.is_some()),
+            ("--compress", *compress != COMPRESS),
+            ("--longest", *longest != LONGEST),
+            ("--retries", *retries != RETRIES),
+            ("--no-calibration", *no_calibration),
+        ]
+        .into_iter()
+        .find_map(|(flag, is_set)| is_set.then_some(flag))
+    }
 }
 
 /// Inputs from the environment of this process: the time, variables, and paths.
@@ -115,9 +140,18 @@ pub fn run(
     }
     let name = provider.as_deref().unwrap_or_default();
     if let Some(manifest) = autoscaler::Manifest::load(name)? {
+        if let Some(flag) = request.arguments.only_for_processes() {
+            let unused = InputError::invalid(flag, "has no effect with a server at an address");
+            return Err(unused.condition(format!("leave {flag} out")).into());
+        }
         return autoscaler::run(out, request, &manifest);
     }
     let mut setup = setup(name, request.arguments.binary.as_deref(), surroundings)?;
+    if request.filter.checks(setup.manifest.spec.mode).is_empty() {
+        let none =
+            InputError::new(format!("no check of {} matches", setup.manifest.spec.mode.title()));
+        return Err(none.remedy("`conformance list` shows the modes of each check").into());
+    }
     if *apiserver == ApiServer::Real {
         setup.apiserver = Some(real()?);
     }

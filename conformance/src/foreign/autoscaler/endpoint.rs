@@ -1,5 +1,6 @@
 //! A server at an address, and the program that carries out acts on what is behind it.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use futures::future::BoxFuture;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::manifest::{Acts, Manifest, arguments};
+use super::manifest::{Manifest, arguments};
 use crate::lab::autoscaler::{
     Act, ActError, CallError, Channel, ClientTls, Connection, Control, Credentials, Endpoint,
     Subject,
@@ -25,18 +26,25 @@ struct Remote {
     tls: Option<ClientTls>,
 }
 
-struct Program(Acts);
+/// Program that carries out acts.
+struct Program {
+    path: PathBuf,
+    /// The arguments before the name of the act.
+    first: Vec<String>,
+}
 
 /// Returns the server of a manifest as a subject of checks.
 pub(super) fn subject(manifest: &Manifest) -> Result<Subject, InputError> {
     let spec = &manifest.spec;
     let remote =
         Remote { address: spec.address.clone(), host: manifest.host(), tls: manifest.tls()? };
-    let control = spec.acts.clone().map(|it| Box::new(Program(it)) as Box<dyn Control>);
+    let program = manifest.act_command().map(|(path, first)| Program { path, first });
+    let control = program.map(|it| Box::new(it) as Box<dyn Control>);
     Ok(Subject {
         endpoint: Box::new(remote),
         control,
         may_change: spec.changes,
+        may_delete_existing: false,
         deadline: spec.deadline,
         staleness: spec.staleness,
         overrides: spec.overrides.clone(),
@@ -71,9 +79,9 @@ impl Endpoint for Remote {
 impl Program {
     async fn run(&self, act: &Act) -> Result<(), ActError> {
         let failed = |why: String| ActError::Failed(why);
-        let (program, first) = self.0.command.split_first().expect("the manifest is checked");
-        let running = Command::new(program)
-            .args(first)
+        let program = self.path.display();
+        let running = Command::new(&self.path)
+            .args(&self.first)
             .args(arguments(act))
             .stdin(Stdio::null())
             .kill_on_drop(true)

@@ -7,11 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use sim::document::{self, DocumentError};
 
-use super::super::manifest::Implementation;
+use super::super::manifest::{Implementation, header};
 use crate::lab::autoscaler::{Act, ClientTls, Overrides};
 use crate::scenario::InputError;
 
-const API_VERSION: &str = "sim.vsphere/v1alpha1";
 const MODE: &str = "autoscaler";
 const DEADLINE: Duration = Duration::from_secs(5);
 const STALENESS: Duration = Duration::from_secs(300);
@@ -53,7 +52,7 @@ pub(super) struct Spec {
     /// value that does not follow the defaults for an override.
     pub(super) overrides: Option<Overrides>,
     /// Program that carries out acts on what is behind the server.
-    pub(super) acts: Option<Acts>,
+    acts: Option<Acts>,
 }
 
 /// Paths of PEM files, relative to the manifest.
@@ -72,24 +71,10 @@ struct TlsFiles {
 /// ID of the instance.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Acts {
-    /// The program and its first arguments.
-    pub(super) command: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct File {
-    api_version: Value,
-    kind: Value,
-    metadata: Metadata,
-    spec: Value,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Metadata {
-    name: String,
+struct Acts {
+    /// The program and its first arguments. A program with a slash is a path relative to the
+    /// manifest; another one is found in `PATH`.
+    command: Vec<String>,
 }
 
 const fn deadline() -> Duration {
@@ -118,15 +103,7 @@ impl Manifest {
     }
 
     fn read(path: &str, folder: PathBuf, content: Value) -> Result<Self, DocumentError> {
-        let File { api_version, kind, metadata, spec } = document::typed(content)?;
-        for (key, value, want) in
-            [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "Provider")]
-        {
-            if value != want {
-                let remedy = format!("write {want}");
-                return Err(DocumentError::at_key(key, value, "is not known here", remedy));
-            }
-        }
+        let (name, spec) = header(content)?;
         let spec: Spec = document::typed(spec).map_err(|wrong| wrong.prefix_key("spec"))?;
         let wrong = |key: &str, value: &Value, problem: &str, remedy: &str| {
             Err(DocumentError::at_key(key, value, problem, remedy))
@@ -144,12 +121,20 @@ impl Manifest {
             let remedy = "write a time such as 5s";
             return wrong("spec.deadline", &Value::from("0s"), "is no time for an answer", remedy);
         }
-        Ok(Self { origin: path.to_owned(), name: metadata.name, spec, folder })
+        Ok(Self { origin: path.to_owned(), name, spec, folder })
     }
 
     /// Returns the host of the address, for which the certificate of the server must be valid.
     pub(super) fn host(&self) -> String {
         host(&self.spec.address).unwrap_or_default()
+    }
+
+    /// Returns the program of acts and its first arguments; `None` if there is none.
+    pub(super) fn act_command(&self) -> Option<(PathBuf, Vec<String>)> {
+        let (program, arguments) = self.spec.acts.as_ref()?.command.split_first()?;
+        let is_path = program.contains('/');
+        let program = if is_path { self.folder.join(program) } else { PathBuf::from(program) };
+        Some((program, arguments.to_vec()))
     }
 
     /// Reads the files for TLS; `None` for plain text.
@@ -241,5 +226,17 @@ mod tests {
         ] {
             assert_eq!(host(address).as_deref(), expected, "{address}");
         }
+    }
+
+    #[test]
+    fn a_program_of_acts_with_a_slash_is_relative_to_the_manifest() {
+        let program = |command: &str| {
+            let spec =
+                format!("{{mode: autoscaler, address: 'x:1', acts: {{command: {command}}}}}");
+            let manifest = Manifest { folder: PathBuf::from("/lab"), ..read(&spec).unwrap() };
+            manifest.act_command().unwrap()
+        };
+        assert_eq!(program("[./acts.sh, -v]"), ("/lab/./acts.sh".into(), vec!["-v".to_owned()]));
+        assert_eq!(program("[python3]"), ("python3".into(), Vec::new()));
     }
 }

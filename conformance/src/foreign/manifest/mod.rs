@@ -271,6 +271,20 @@ struct Metadata {
     name: String,
 }
 
+/// Checks the header of a manifest. Returns the provider's name and the content of `spec`.
+pub(super) fn header(content: Value) -> Result<(String, Value), DocumentError> {
+    let File { api_version, kind, metadata, spec } = document::typed(content)?;
+    for (key, value, want) in
+        [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "Provider")]
+    {
+        if value != want {
+            let remedy = format!("write {want}");
+            return Err(DocumentError::at_key(key, value, "is not known here", remedy));
+        }
+    }
+    Ok((metadata.name, spec))
+}
+
 impl Manifest {
     /// True if the manifest lists this feature as unsupported.
     pub fn lacks(&self, feature: &str) -> bool {
@@ -319,22 +333,9 @@ impl Manifest {
         text: &str,
         today: Date,
     ) -> Result<Self, DocumentError> {
-        let File { api_version, kind, metadata, spec } =
-            document::typed(document::yaml(text.as_bytes())?)?;
-        for (key, value, want) in
-            [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "Provider")]
-        {
-            if value != want {
-                return Err(DocumentError::at_key(
-                    key,
-                    value,
-                    "is not known here",
-                    format!("write {want}"),
-                ));
-            }
-        }
+        let (name, spec) = header(document::yaml(text.as_bytes())?)?;
         let spec: Spec = document::typed(spec).map_err(|wrong| wrong.prefix_key("spec"))?;
-        let manifest = Self { origin: origin.to_owned(), directory, name: metadata.name, spec };
+        let manifest = Self { origin: origin.to_owned(), directory, name, spec };
         manifest.spec.run.driver()?.check()?;
         manifest.check_knobs()?;
         manifest.check_start()?;
