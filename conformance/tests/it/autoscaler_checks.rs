@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use conformance::checks::autoscaler::{AutoscalerCheck, Need, all};
 use conformance::judge::verdict::Verdict;
-use conformance::lab::autoscaler::{Flaw, Reference, Wire};
+use conformance::lab::autoscaler::{
+    Asked, Credentials, Flaw, Generation, Reference, Session, Subject, Transcript, Wire,
+};
 
 /// Plays a future in a runtime of its own whose clock jumps.
 fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
@@ -79,4 +81,99 @@ fn every_check_of_servers_fails_for_a_flaw() {
     let failed: BTreeSet<u16> = Flaw::ALL.iter().flat_map(|it| it.fails()).copied().collect();
     let checks: BTreeSet<u16> = all().iter().map(number).collect();
     assert_eq!(failed, checks);
+}
+
+#[test]
+fn a_run_of_all_checks_on_one_server_leaves_its_groups_as_they_were() {
+    in_virtual_time(async {
+        let subject = Reference::new(None, Wire::Memory).subject();
+        let before = sizes(&subject).await;
+        for check in all().iter().filter(|it| it.need != Need::Tls) {
+            for generation in check.generations {
+                let (verdict, _) = check.play(&subject, *generation).await;
+                assert_eq!(verdict, Verdict::Pass, "{} {generation:?}", check.id);
+                assert_eq!(sizes(&subject).await, before, "{} {generation:?}", check.id);
+            }
+        }
+    });
+}
+
+/// Returns the size of each group.
+async fn sizes(subject: &Subject) -> Vec<(String, i32)> {
+    let channel = subject.endpoint.connect(Credentials::Expected).await.unwrap().channel;
+    let (deadline, notes) = (subject.deadline, (Transcript::default(), Asked::default()));
+    let session = Session::new(channel, Generation::G3, deadline, notes.0, notes.1);
+    let mut sizes = Vec::new();
+    for group in session.groups().await.unwrap() {
+        let size = session.target(&group.id).await.unwrap();
+        sizes.push((group.id, size));
+    }
+    sizes
+}
+
+#[test]
+fn without_knowledge_and_permission_nothing_is_judged_that_needs_them() {
+    let judged = |flaw, id: &str| {
+        in_virtual_time(async {
+            let known = Reference::new(flaw, Wire::Memory).subject();
+            let subject = Subject { overrides: None, control: None, may_change: false, ..known };
+            let check = all().into_iter().find(|it| it.id.as_str() == id).unwrap();
+            check.play(&subject, Generation::G1).await.0
+        })
+    };
+    for (id, word) in [
+        ("CA-008", "pass"),
+        ("CA-037", "skipped"),
+        ("CA-042", "skipped"),
+        ("CA-046", "skipped"),
+        ("CA-003", "not-supported"),
+    ] {
+        assert_eq!(judged(None, id).word(), word, "{id}");
+    }
+    // Without knowledge a constant looks like an override; another value does not.
+    assert_eq!(judged(Some(Flaw::IgnoresDefaults), "CA-038").word(), "pass");
+    assert_eq!(judged(Some(Flaw::ThresholdAboveOne), "CA-041").word(), "FAIL");
+}
+
+#[test]
+fn a_server_at_a_socket_is_judged_by_its_manifest() {
+    let (sender, address) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            sender.send(socket.local_addr().unwrap()).unwrap();
+            Reference::new(Some(Flaw::AcceptsNoIncrease), Wire::Plain)
+                .listen(socket)
+                .await
+                .unwrap();
+        });
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = folder.path().join("server.yaml");
+    let text = format!(
+        "apiVersion: sim.vsphere/v1alpha1\nkind: Provider\nmetadata: {{name: reference}}\n\
+         spec: {{mode: autoscaler, address: '{}', changes: true, overrides: {{tuned: \
+         [scaleDownUnneededTime]}}, acts: {{command: [sh, -c, exit 3]}}}}\n",
+        address.recv().unwrap()
+    );
+    std::fs::write(&manifest, text).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_conformance"))
+        .args(["run", "CA-003", "CA-008", "CA-037", "CA-042", "CA-043", "CA-046", "--provider"])
+        .arg(&manifest)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    for (id, word) in [
+        ("CA-003", "not-supported"),
+        ("CA-008", "pass"),
+        ("CA-037", "pass"),
+        ("CA-042", "pass"),
+        ("CA-043", "FAIL"),
+        ("CA-046", "skipped"),
+    ] {
+        let line = shown.lines().find(|it| it.starts_with(id)).unwrap_or_default();
+        assert_eq!(line.split_whitespace().nth(1), Some(word), "{shown}");
+    }
 }

@@ -3,10 +3,12 @@
 //! one twice, or delete one that the autoscaler did not name.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use conformance::lab::autoscaler::{
-    Answer, Credentials, Endpoint as _, Generation, Instance, Ours, SentNode, Session, Transcript,
+    Answer, Asked, Credentials, Endpoint as _, Generation, Instance, Ours, SentNode, Session,
+    Transcript,
 };
 use sim::faults::{Action, KubeStatus, Rule};
 
@@ -18,7 +20,7 @@ const SCAN: Duration = Duration::from_secs(10);
 /// Number of loops after which the autoscaler must have reached what it wants.
 const PATIENCE: u32 = 90;
 
-/// What becomes of one call.
+/// Fate of one call.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     /// The Supervisor refuses it.
@@ -57,12 +59,14 @@ impl Failure {
 /// The autoscaler of the life.
 struct Life {
     ours: Ours,
+    /// A group that a failed increase changed, before and after.
+    half_done: Mutex<Option<String>>,
 }
 
 impl Life {
     async fn session(&self) -> Answer<Session> {
         let channel = self.ours.connect(Credentials::Expected).await?.channel;
-        Ok(Session::new(channel, Generation::G3, DEADLINE, Transcript::default()))
+        Ok(Session::new(channel, Generation::G3, DEADLINE, Transcript::default(), Asked::default()))
     }
 
     /// Repeats a loop of the autoscaler until it returns a value. A failed call ends the loop.
@@ -81,12 +85,25 @@ impl Life {
         None
     }
 
+    /// Increases the group. A failure that the server answers must leave the group as it was.
+    async fn increase(&self, session: &Session, delta: i32) -> Answer<()> {
+        let before = (session.target(GROUP).await?, session.live(GROUP).await?);
+        let answer = session.increase(GROUP, delta).await;
+        if answer.as_ref().is_err_and(|it| it.is_answer) {
+            let after = (session.target(GROUP).await?, session.live(GROUP).await?);
+            if before != after {
+                *self.half_done.lock().unwrap() = Some(format!("{before:?} became {after:?}"));
+            }
+        }
+        answer
+    }
+
     /// Raises the size to `n`, and returns the IDs when all instances run.
     async fn grow(&self, n: i32) -> Result<BTreeSet<String>, String> {
         let run = self.until(async |session| {
             let size = session.target(GROUP).await?;
             if size < n {
-                session.increase(GROUP, n - size).await?;
+                self.increase(&session, n - size).await?;
             }
             let all = session.instances(GROUP).await?;
             let run = all.iter().filter(|it| it.state() == Instance::RUNNING);
@@ -156,8 +173,9 @@ async fn killer(ours: Ours) {
     ours.run(2).await.unwrap();
 }
 
-/// Plays the life with a failure of the n-th call. Returns whether the call took place.
-fn play(failure: Failure, n: u64) -> Result<bool, String> {
+/// Plays the life with a failure of the n-th call. Returns whether the call took place, and what
+/// went wrong.
+fn play(failure: Failure, n: u64) -> (bool, Result<(), String>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -168,13 +186,16 @@ fn play(failure: Failure, n: u64) -> Result<bool, String> {
         let _rule = ours.sim().fault(failure.rule(n)).unwrap();
         ours.run(1).await.unwrap();
         let killer = failure.kills().then(|| tokio::spawn(killer(ours.clone())));
-        let life = Life { ours: ours.clone() };
-        let outcome = life.play().await;
+        let life = Life { ours: ours.clone(), half_done: Mutex::default() };
+        let mut outcome = life.play().await;
+        if let Some(change) = life.half_done.into_inner().unwrap() {
+            outcome = Err(format!("a failed increase changed the group: {change}"));
+        }
         if let Some(killer) = killer {
             killer.abort();
         }
         let has_fired = ours.sim().fired().iter().any(|(_, n)| *n > 0);
-        outcome.map(|()| has_fired)
+        (has_fired, outcome)
     })
 }
 
@@ -191,14 +212,14 @@ fn no_failure_of_a_call_loses_repeats_or_deletes_a_machine_that_was_not_named() 
     let mut n_played = 0;
     for failure in Failure::ALL {
         for n in 1.. {
-            match play(failure, n) {
-                Ok(true) => n_played += 1,
-                Ok(false) => break,
-                Err(why) => {
-                    n_played += 1;
-                    wrong.push(format!("{failure:?} {n}: {why}"));
-                }
+            let (has_fired, outcome) = play(failure, n);
+            if let Err(why) = outcome {
+                wrong.push(format!("{failure:?} {n}: {why}"));
             }
+            if !has_fired {
+                break;
+            }
+            n_played += 1;
         }
     }
     assert!(wrong.is_empty(), "{} of {n_played} trials:\n{}", wrong.len(), wrong.join("\n"));

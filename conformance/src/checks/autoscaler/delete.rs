@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::listing::FAILS_IN;
-use super::trial::{Sizes, ensure, group_with_room, real, sizes, unregistered, wait_for};
+use super::trial::{
+    Sizes, ensure, group_with_room, new_failure, real, sizes, unregistered, wait_for,
+};
 use super::{Outcome, Trial};
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{Act, Instance, NodeGroup, SentNode, Session};
@@ -69,11 +70,12 @@ pub(super) async fn accepts_made_up_nodes(trial: &Trial<'_>) -> Outcome {
 }
 
 pub(super) async fn repeated_one_changes_nothing(trial: &Trial<'_>) -> Outcome {
-    let (session, group, created, before) = with_instances(trial, 2).await?;
+    let (session, group, created, _) = with_instances(trial, 2).await?;
     let delete = async || session.delete(&group.id, [real(&created[0])]).await;
     delete().await?;
     // CA-052 judges the first deletion.
     let first = session.target(&group.id).await?;
+    let live = session.live(&group.id).await?;
     for pause in [0, 1, 60] {
         tokio::time::sleep(Duration::from_secs(pause)).await;
         let answer = delete().await;
@@ -81,23 +83,14 @@ pub(super) async fn repeated_one_changes_nothing(trial: &Trial<'_>) -> Outcome {
         let now = session.target(&group.id).await?;
         ensure!(now == first, "the repeated deletion lowered the size from {first} to {now}");
     }
-    let survivor = &created[1];
-    let is_kept =
-        session.live(&group.id).await?.contains(survivor) || !before.0.contains_key(&group.id);
-    ensure!(is_kept, "the repeated deletion removed {survivor}");
+    let now = session.live(&group.id).await?;
+    ensure!(now == live, "the repeated deletion changed the instances from {live:?} to {now:?}");
     Ok(())
 }
 
 /// Creates an instance that fails, and returns its ID.
 async fn failed(trial: &Trial<'_>, session: &Session, group: &str) -> Result<String, Verdict> {
-    trial.act(Act::BreakConfiguration).await?;
-    session.increase(group, 1).await?;
-    let failed = wait_for(FAILS_IN, async || {
-        let all = session.instances(group).await?;
-        Ok(all.into_iter().find(|it| it.error().is_some()).map(|it| it.id))
-    });
-    let limit = FAILS_IN.as_secs();
-    failed.await?.ok_or_else(|| Verdict::fail(format!("no instance has an error after {limit} s")))
+    new_failure(trial, session, group, Act::BreakConfiguration).await.map(|it| it.id)
 }
 
 pub(super) async fn removes_failed_creations(trial: &Trial<'_>) -> Outcome {
@@ -115,30 +108,33 @@ pub(super) async fn removes_failed_creations(trial: &Trial<'_>) -> Outcome {
     at_the_minimum(trial, &session).await
 }
 
-/// In a group at its minimum the instance that failed is replaced, because nothing else would.
+/// In a group at its minimum the instance that failed is replaced, because nothing else would. To
+/// get there, this deletes a machine that was there before.
 async fn at_the_minimum(trial: &Trial<'_>, session: &Session) -> Outcome {
-    let groups = session.groups().await?;
-    let Some(group) = groups.into_iter().find(|it| it.min_size > 0) else { return Ok(()) };
-    let target = session.target(&group.id).await?;
-    if target != group.min_size {
+    let not_played =
+        |why: &str| Err(Verdict::Partial(format!("not played at the minimum: {why}").into()));
+    if !trial.subject.may_delete_existing {
+        return not_played("checks may not delete machines that were there before");
+    }
+    for group in session.groups().await?.into_iter().filter(|it| it.min_size > 0) {
+        let healthy = session.live(&group.id).await?;
+        let is_at_minimum = session.target(&group.id).await? == group.min_size;
+        let Some(victim) = healthy.first().filter(|_| is_at_minimum) else { continue };
+        let id = failed(trial, session, &group.id).await?;
+        session.delete(&group.id, [real(victim)]).await?;
+        session.delete(&group.id, [SentNode::fake(&id, "create-error")]).await?;
+        let (now, min) = (session.target(&group.id).await?, group.min_size);
+        ensure!(
+            now == min,
+            "an instance that failed in {} at its minimum {min} was removed, and the size is {now}",
+            group.id
+        );
+        let is_listed = |it: &Instance| it.id == id && it.state() != Instance::DELETING;
+        let all = session.instances(&group.id).await?;
+        ensure!(!all.iter().any(is_listed), "the instance that failed is still listed");
         return Ok(());
     }
-    let healthy = session.live(&group.id).await?;
-    let id = failed(trial, session, &group.id).await?;
-    let Some(victim) = healthy.iter().next() else { return Ok(()) };
-    session.delete(&group.id, [real(victim)]).await?;
-    session.delete(&group.id, [SentNode::fake(&id, "create-error")]).await?;
-    let now = session.target(&group.id).await?;
-    ensure!(
-        now == group.min_size,
-        "an instance that failed in {} at its minimum {} was removed, and the size is {now}",
-        group.id,
-        group.min_size
-    );
-    let is_listed = |it: &Instance| it.id == id && it.state() != Instance::DELETING;
-    let all = session.instances(&group.id).await?;
-    ensure!(!all.iter().any(is_listed), "the instance that failed is still listed");
-    Ok(())
+    not_played("no group is at a minimum above zero")
 }
 
 /// Requires that a deletion fails and changes nothing.
@@ -181,6 +177,10 @@ pub(super) async fn refuses_the_whole_list(trial: &Trial<'_>) -> Outcome {
 }
 
 pub(super) async fn keeps_the_minimum(trial: &Trial<'_>) -> Outcome {
+    if !trial.subject.may_delete_existing {
+        let why = "a server that fails this would delete machines that were there before";
+        return Err(Verdict::skipped(why));
+    }
     let session = trial.session().await?;
     for group in session.groups().await?.into_iter().filter(|it| it.min_size > 0) {
         let before = sizes(&session).await?;
@@ -219,5 +219,13 @@ pub(super) async fn does_not_wait(trial: &Trial<'_>) -> Outcome {
     let was = before.0.get(&group.id).map(|it| it.target).unwrap_or_default();
     let now = session.target(&group.id).await?;
     ensure!(now == was - 1, "the size of {} was {was}, and after a deletion {now}", group.id);
-    Ok(())
+    let is_gone = session.instances(&group.id).await?.iter().all(|it| it.id != created[0]);
+    tokio::time::sleep(session.deadline()).await;
+    let is_there = session.instances(&group.id).await?.iter().any(|it| it.id == created[0]);
+    if is_there || is_gone {
+        return Ok(());
+    }
+    Err(Verdict::inconclusive(
+        "the instance was gone within the deadline, so deletions were not slow",
+    ))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::trial::{ensure, group_with_room, real, unregistered};
 use super::{Outcome, Trial};
 use crate::judge::verdict::Verdict;
-use crate::lab::autoscaler::{Empty, NodeGroup, OfNode, OneGroup, SentNode};
+use crate::lab::autoscaler::{NodeGroup, OfNode, OneGroup, SentNode};
 
 /// Words that text for logs must not contain.
 const SECRETS: [&str; 6] = ["password", "passwd", "secret=", "token=", "private key", "bearer "];
@@ -122,7 +122,7 @@ pub(super) async fn request_without_node_is_answered(trial: &Trial<'_>) -> Outco
             ensure!(is_right, "a request without a node was answered with {err}");
         }
     }
-    session.call::<Empty>("Refresh", Empty {}).await?;
+    session.refresh().await?;
     Ok(())
 }
 

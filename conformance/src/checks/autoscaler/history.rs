@@ -7,7 +7,7 @@ use rand::seq::IteratorRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::trial::{GroupSize, Sizes, ensure, group_with_room, sizes, unregistered};
+use super::trial::{GroupSize, Sizes, ensure, group_with_room, listed, sizes, unregistered};
 use super::{Outcome, Trial};
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{Answer, NodeGroup, Session};
@@ -30,11 +30,13 @@ enum Operation {
     Wait(u64),
 }
 
-/// What the server must show.
+/// The group as the server must show it.
 struct Model {
     group: NodeGroup,
     target: i32,
     live: BTreeSet<String>,
+    /// Instances that were there before, which the history does not delete.
+    spared: BTreeSet<String>,
     /// IDs of instances whose deletion was accepted.
     deleted: BTreeSet<String>,
 }
@@ -43,13 +45,15 @@ pub(super) async fn random_operations_keep_the_invariants(trial: &Trial<'_>) -> 
     let session = trial.session().await?;
     let (group, target) = group_with_room(&session, MOST).await?;
     let live = session.live(&group.id).await?;
-    let mut model = Model { group, target, live, deleted: BTreeSet::new() };
+    let spared = live.clone();
+    let mut model = Model { group, target, live, spared, deleted: BTreeSet::new() };
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let others = others(&sizes(&session).await?, &model.group.id);
     let mut before = own(&session, &model.group.id).await?;
     for n in 0..OPERATIONS {
         let operation = model.draw(&mut random);
         let answer = model.carry_out(&session, &operation).await;
+        listed(&session, &model.group.id).await?;
         let after = own(&session, &model.group.id).await?;
         model
             .judge(&operation, &answer, &before, &after)
@@ -81,7 +85,7 @@ fn others(all: &Sizes, group: &str) -> Sizes {
 impl Model {
     fn draw(&self, random: &mut ChaCha8Rng) -> Operation {
         let some = |random: &mut ChaCha8Rng, n: usize| {
-            let all = self.live.iter().chain(&self.deleted).cloned();
+            let all = self.live.difference(&self.spared).chain(&self.deleted).cloned();
             all.sample(random, n)
         };
         match random.random_range(0..10) {

@@ -5,12 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::listing::template;
-use super::trial::{any_group, ensure, group_with_room, sizes};
+use super::trial::{any_group, ensure, group_with_room, optional, sizes};
 use super::{Outcome, Trial};
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{Answer, Node, SentNode, Session};
 
-const UNIMPLEMENTED: i32 = 12;
 /// Resources of GPUs that the autoscaler knows.
 const GPUS: [&str; 5] = [
     "nvidia.com/gpu",
@@ -46,8 +45,10 @@ pub(super) async fn gpu_label_marks_gpu_nodes(trial: &Trial<'_>) -> Outcome {
     if label.is_empty() {
         return Ok(());
     }
+    let mut n = 0;
     for group in session.groups().await? {
         let Some(node) = template(&session, &group.id).await? else { continue };
+        n += 1;
         let has_gpu =
             |it: &Node| GPUS.iter().any(|gpu| it.allocatable(gpu).is_some_and(|n| n > 0.0));
         let (has_label, has_gpu) = (node.labels().contains_key(&label), has_gpu(&node));
@@ -57,16 +58,16 @@ pub(super) async fn gpu_label_marks_gpu_nodes(trial: &Trial<'_>) -> Outcome {
             group.id
         );
     }
+    if n == 0 {
+        return Err(Verdict::inconclusive("no group has a template"));
+    }
     Ok(())
 }
 
 /// Returns the prices of one and of two hours; `None` if the server knows no prices.
 async fn prices(price: impl AsyncFn(i64) -> Answer<f64>) -> Result<Option<(f64, f64)>, Verdict> {
-    match (price(1).await, price(2).await) {
-        (Ok(one), Ok(two)) => Ok(Some((one, two))),
-        (Err(one), Err(two)) if one.code == UNIMPLEMENTED && two.code == UNIMPLEMENTED => Ok(None),
-        (Err(err), _) | (_, Err(err)) => Err(err.into()),
-    }
+    let (one, two) = (optional(price(1).await)?, optional(price(2).await)?);
+    Ok(one.zip(two))
 }
 
 fn are_sound((one, two): (f64, f64)) -> Outcome {
@@ -115,11 +116,7 @@ pub(super) async fn pod_price_is_proportional(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
     let pod = pod();
     let of_pod = prices(async |hours| session.pod_price(&pod, hours).await).await?;
-    let of_node = match prices(async |hours| {
-        session.node_price(template_node(&session).await.unwrap_or_default(), hours).await
-    })
-    .await
-    {
+    let of_node = match node_prices(&session).await {
         Ok(prices) => prices,
         // CA-020 judges the prices of Nodes.
         Err(_) => return of_pod.map_or(Ok(()), are_sound),

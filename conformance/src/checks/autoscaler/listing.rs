@@ -5,22 +5,19 @@ use std::time::Duration;
 
 use prost::Message as _;
 
-use super::trial::{any_group, ensure, group_with_room, wait_for};
+use super::trial::{UNIMPLEMENTED, ensure, group_with_room, new_failure, optional};
 use super::{Outcome, Trial};
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{
     Act, Generation, Instance, Instances, Node, Quantity, Session, Template,
 };
 
-const UNIMPLEMENTED: i32 = 12;
 /// A group that no server has.
 pub(super) const NOWHERE: &str = "no-such-group/of-any/server";
 /// Largest message that the autoscaler receives.
 const LARGEST_MESSAGE: usize = 4 << 20;
 /// Number of instances of a large group, if its maximum allows that many.
 const LARGE: i32 = 10_000;
-/// Time within which a failed creation must be listed with its error.
-pub(super) const FAILS_IN: Duration = Duration::from_secs(180);
 
 pub(super) async fn size_of_groups(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
@@ -57,17 +54,9 @@ pub(super) async fn ids_are_unique(trial: &Trial<'_>) -> Outcome {
 pub(super) async fn states_and_errors_are_known(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
     let (group, _) = group_with_room(&session, 1).await?;
-    trial.act(Act::ExhaustCapacity).await?;
-    session.increase(&group.id, 1).await?;
-    let seen = wait_for(FAILS_IN, async || {
-        let all = session.instances(&group.id).await?;
-        for instance in &all {
-            is_known(instance)?;
-        }
-        Ok(all.iter().any(|it| it.error().is_some()).then_some(()))
-    });
-    let limit = FAILS_IN.as_secs();
-    seen.await?.ok_or_else(|| Verdict::fail(format!("no instance had an error within {limit} s")))
+    let failed = new_failure(trial, &session, &group.id, Act::ExhaustCapacity).await?;
+    is_known(&failed)?;
+    session.instances(&group.id).await?.iter().try_for_each(is_known)
 }
 
 fn is_known(instance: &Instance) -> Outcome {
@@ -83,23 +72,23 @@ fn is_known(instance: &Instance) -> Outcome {
 pub(super) async fn instances_have_a_state(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
     let (group, _) = group_with_room(&session, 1).await?;
+    let before = session.live(&group.id).await?;
     session.increase(&group.id, 1).await?;
+    let mut is_seen = false;
     for _ in 0..30 {
         for instance in session.instances(&group.id).await? {
             ensure!(instance.state() != 0, "{} has no state", instance.id);
+            is_seen |= !before.contains(&instance.id);
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    Ok(())
+    let why = || Verdict::inconclusive("the new instance was not listed within 30 s");
+    is_seen.then_some(()).ok_or_else(why)
 }
 
 /// Returns the answer about the template of a group; `None` if it is not implemented.
 async fn answer(session: &Session, group: &str) -> Result<Option<Template>, Verdict> {
-    match session.template(group).await {
-        Ok(answer) => Ok(Some(answer)),
-        Err(err) if err.code == UNIMPLEMENTED => Ok(None),
-        Err(err) => Err(err.into()),
-    }
+    optional(session.template(group).await)
 }
 
 /// Returns the template of a group as a Node, from the field that the generation reads; `None` if
@@ -224,7 +213,11 @@ pub(super) async fn template_is_like_a_ready_node(trial: &Trial<'_>) -> Outcome 
 
 pub(super) async fn groups_at_zero_have_a_template(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
-    for group in session.groups().await?.into_iter().filter(|it| it.min_size <= 0) {
+    let groups = session.groups().await?;
+    if groups.iter().all(|it| it.min_size > 0) {
+        return Err(Verdict::skipped("every group has a minimum above zero"));
+    }
+    for group in groups.into_iter().filter(|it| it.min_size <= 0) {
         let has_template = answer(&session, &group.id).await?.is_some();
         ensure!(has_template, "group {} may have no instance, and has no template", group.id);
     }
@@ -243,7 +236,6 @@ pub(super) async fn template_of_unknown_group_fails(trial: &Trial<'_>) -> Outcom
 
 pub(super) async fn fits_the_largest_message(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
-    any_group(&session).await?;
     let (group, _) = group_with_room(&session, 1).await?;
     session.increase(&group.id, 1).await?;
     let instances = session.instances(&group.id).await?;

@@ -30,7 +30,7 @@ pub(crate) type Outcome = Result<(), Verdict>;
 type Judging<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 type Judge = for<'a> fn(&'a Trial<'a>) -> Judging<'a>;
 
-/// What a check needs beside calls that read.
+/// Means that a check needs beside calls that read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// Nothing: it only reads.
@@ -47,7 +47,7 @@ pub enum Need {
 pub struct AutoscalerCheck {
     /// Permanent ID in the catalogue.
     pub id: CheckId,
-    /// What the check needs.
+    /// Means that the check needs.
     pub need: Need,
     /// Generations of the protocol in which the check is a case of its own.
     pub generations: &'static [Generation],
@@ -81,12 +81,15 @@ impl AutoscalerCheck {
             return (verdict, transcript);
         }
         let before = match self.need {
-            Need::Changes | Need::Acts => Some(trial.sizes().await),
+            Need::Changes | Need::Acts => match trial.sizes().await {
+                Ok(before) => Some(before),
+                Err(why) => return (why, transcript),
+            },
             Need::Reads | Need::Tls => None,
         };
         let outcome = (self.judge)(&trial).await;
         let restored = match before {
-            Some(before) => trial.restore(before).await,
+            Some(before) => trial.restore(&before).await,
             None => Ok(()),
         };
         let verdict = outcome.and(restored).err().unwrap_or(Verdict::Pass);

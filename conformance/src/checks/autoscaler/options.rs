@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use super::trial::ensure;
+use super::trial::{ensure, optional};
 use super::{Outcome, Trial};
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{Generation, NodeGroup, Options, Session, Setting, Times};
-
-const UNIMPLEMENTED: i32 = 12;
 
 /// Returns defaults of the autoscaler that differ in every value for each `n`.
 pub(super) fn defaults(generation: Generation, n: u32) -> Options {
@@ -23,21 +21,43 @@ async fn settings(
     group: &NodeGroup,
     defaults: Options,
 ) -> Result<Option<Options>, Verdict> {
-    match session.options(&group.id, defaults).await {
-        Err(err) if err.code == UNIMPLEMENTED => Ok(None),
-        other => Ok(other?),
+    Ok(optional(session.options(&group.id, defaults).await)?.flatten())
+}
+
+/// Returns the settings that a group overrides: none if the lab knows overrides of other groups
+/// only. `None` if the lab knows nothing.
+fn overridden(trial: &Trial<'_>, group: &NodeGroup) -> Option<Vec<Setting>> {
+    let known = trial.subject.overrides.as_ref()?;
+    Some(known.get(&group.id).cloned().unwrap_or_default())
+}
+
+/// Reads the groups, and checks that the lab knows overrides of no other ones.
+async fn groups(trial: &Trial<'_>, session: &Session) -> Result<Vec<NodeGroup>, Verdict> {
+    let groups = session.groups().await?;
+    let mut known = trial.subject.overrides.iter().flat_map(|it| it.keys());
+    match known.find(|id| groups.iter().all(|it| it.id != **id)) {
+        Some(id) => Err(Verdict::harness_error(format!(
+            "the overrides name the group {id}, which the server does not list"
+        ))),
+        None => Ok(groups),
     }
+}
+
+fn no_settings() -> Verdict {
+    Verdict::not_supported("no group returns settings")
 }
 
 /// Judges the settings of each group that returns some.
 async fn each(trial: &Trial<'_>, judge: impl Fn(&str, Options) -> Outcome) -> Outcome {
     let session = trial.session().await?;
-    for group in session.groups().await? {
+    let mut n = 0;
+    for group in groups(trial, &session).await? {
         if let Some(options) = settings(&session, &group, defaults(trial.generation, 1)).await? {
+            n += 1;
             judge(&group.id, options)?;
         }
     }
-    Ok(())
+    if n == 0 { Err(no_settings()) } else { Ok(()) }
 }
 
 pub(super) async fn all_fields_are_set(trial: &Trial<'_>) -> Outcome {
@@ -74,20 +94,45 @@ const ALL: [Setting; 5] = [
     Setting::Provision,
 ];
 
+pub(super) async fn defaults_of_each_generation_count(trial: &Trial<'_>) -> Outcome {
+    if trial.subject.overrides.is_none() {
+        return Err(Verdict::skipped("nothing says which settings the groups override"));
+    }
+    let defaults = defaults(trial.generation, 3);
+    let session = trial.session().await?;
+    let mut n = 0;
+    for group in groups(trial, &session).await? {
+        let Some(options) = settings(&session, &group, defaults).await? else { continue };
+        n += 1;
+        let known = overridden(trial, &group).unwrap_or_default();
+        for setting in ALL.into_iter().filter(|it| !known.contains(it)) {
+            let (is, sent) = (value(&options, setting), value(&defaults, setting));
+            ensure!(
+                is == sent,
+                "{setting:?} of {} is {is:?}, and the autoscaler sent {sent:?}",
+                group.id
+            );
+        }
+    }
+    if n == 0 { Err(no_settings()) } else { Ok(()) }
+}
+
 /// Requires that each value of the settings for two different defaults is that default, or is
 /// overridden. If the lab does not know what is overridden, a value that is the same for both is.
-async fn follow(trial: &Trial<'_>, generation: Generation) -> Outcome {
-    let session = trial.session().await?.speaking(generation);
-    let defaults = [defaults(generation, 1), defaults(generation, 2)];
-    for group in session.groups().await? {
+pub(super) async fn changed_defaults_are_followed(trial: &Trial<'_>) -> Outcome {
+    let session = trial.session().await?;
+    let defaults = [1, 2].map(|n| defaults(trial.generation, n));
+    let mut n = 0;
+    for group in groups(trial, &session).await? {
         let first = settings(&session, &group, defaults[0]).await?;
         let second = settings(&session, &group, defaults[1]).await?;
         let (Some(first), Some(second)) = (first, second) else { continue };
-        let known = trial.subject.overrides.as_ref().and_then(|it| it.get(&group.id));
+        n += 1;
+        let known = overridden(trial, &group);
         for setting in ALL {
             let is = [value(&first, setting), value(&second, setting)];
             let wanted = defaults.map(|it| value(&it, setting));
-            let may_be_overridden = known.is_none_or(|it| it.contains(&setting));
+            let may_be_overridden = known.as_ref().is_none_or(|it| it.contains(&setting));
             let is_overridden = may_be_overridden && is[0] == is[1];
             ensure!(
                 is == wanted || is_overridden,
@@ -96,37 +141,14 @@ async fn follow(trial: &Trial<'_>, generation: Generation) -> Outcome {
             );
         }
     }
-    Ok(())
-}
-
-pub(super) async fn defaults_of_each_generation_count(trial: &Trial<'_>) -> Outcome {
-    let session = trial.session().await?;
-    let defaults = defaults(trial.generation, 3);
-    for group in session.groups().await? {
-        let Some(options) = settings(&session, &group, defaults).await? else { continue };
-        let known = trial.subject.overrides.as_ref().and_then(|it| it.get(&group.id));
-        for setting in ALL {
-            let is_overridden = known.is_none_or(|it| it.contains(&setting));
-            let (is, sent) = (value(&options, setting), value(&defaults, setting));
-            ensure!(
-                is_overridden || is == sent,
-                "{setting:?} of {} is {is:?}, and the autoscaler sent {sent:?}",
-                group.id
-            );
-        }
-    }
-    Ok(())
-}
-
-pub(super) async fn changed_defaults_are_followed(trial: &Trial<'_>) -> Outcome {
-    follow(trial, trial.generation).await
+    if n == 0 { Err(no_settings()) } else { Ok(()) }
 }
 
 pub(super) async fn groups_without_overrides_return_none(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
     let sent = [defaults(trial.generation, 1), defaults(trial.generation, 2)];
-    for group in session.groups().await? {
-        let known = trial.subject.overrides.as_ref().and_then(|it| it.get(&group.id));
+    for group in groups(trial, &session).await? {
+        let known = overridden(trial, &group);
         let mut echoes = true;
         for defaults in sent {
             let Some(options) = settings(&session, &group, defaults).await? else {

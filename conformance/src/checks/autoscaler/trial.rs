@@ -1,4 +1,4 @@
-//! What checks share: sessions, groups that fit, sizes before and after, and waiting.
+//! Helpers for all checks: sessions, groups that fit, sizes before and after, and waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,12 +8,18 @@ use tokio::time::Instant;
 use super::Outcome;
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{
-    Act, ActError, Answer, CallError, Channel, Connection, Credentials, Generation, Instance,
-    NodeGroup, SentNode, Session, Subject, Transcript,
+    Act, ActError, Answer, Asked, CallError, Channel, Connection, Credentials, Generation,
+    Instance, NodeGroup, SentNode, Session, Subject, Transcript,
 };
 
 /// Time within which a machine must run after its creation.
 pub(super) const BOOTS_IN: Duration = Duration::from_secs(600);
+/// Time within which an instance must be listed after its creation.
+pub(super) const LISTED_IN: Duration = Duration::from_secs(5);
+/// Time within which a failed creation must be listed with its error.
+pub(super) const FAILS_IN: Duration = Duration::from_secs(180);
+/// Code of a method that is not implemented.
+pub(super) const UNIMPLEMENTED: i32 = 12;
 /// Largest number of machines that a check creates.
 const MOST: i32 = 100;
 
@@ -22,6 +28,7 @@ pub(crate) struct Trial<'a> {
     pub(super) subject: &'a Subject,
     pub(super) generation: Generation,
     pub(super) transcript: Transcript,
+    asked: Asked,
 }
 
 /// Sizes and instances of all groups.
@@ -69,7 +76,7 @@ impl<'a> Trial<'a> {
         generation: Generation,
         transcript: Transcript,
     ) -> Self {
-        Self { subject, generation, transcript }
+        Self { subject, generation, transcript, asked: Asked::default() }
     }
 
     /// Connects with these credentials.
@@ -82,7 +89,7 @@ impl<'a> Trial<'a> {
     /// Returns a session over an open connection.
     pub(super) fn over(&self, channel: Channel) -> Session {
         let (deadline, transcript) = (self.subject.deadline, self.transcript.clone());
-        Session::new(channel, self.generation, deadline, transcript)
+        Session::new(channel, self.generation, deadline, transcript, self.asked.clone())
     }
 
     /// Opens a session, as an autoscaler does that has just started.
@@ -113,43 +120,74 @@ impl<'a> Trial<'a> {
         sizes(&self.session().await?).await
     }
 
-    /// Restores the sizes of the groups, and ends the acts that last.
-    pub(super) async fn restore(&self, before: Result<Sizes, Verdict>) -> Outcome {
-        let Some(control) = self.subject.control.as_ref() else {
-            return self.restore_sizes(before).await;
-        };
+    /// Ends the acts that last, and restores the sizes of the groups. Deletes no more machines than
+    /// the play asked for.
+    pub(super) async fn restore(&self, before: &Sizes) -> Outcome {
+        let mut ended = Ok(());
         for act in [Act::Release, Act::StartBackend] {
-            // A lab without this act has not begun it either.
-            let _ = control.carry_out(&act).await;
+            let Some(control) = self.subject.control.as_ref() else { break };
+            // A lab that cannot carry out this act has not begun what it ends.
+            if let Err(ActError::Failed(why)) = control.carry_out(&act).await {
+                ended = Err(Verdict::harness_error(format!("{}: {why}", act.as_str())));
+            }
         }
-        self.restore_sizes(before).await
+        ended?;
+        self.restore_sizes(before).await.map_err(|why| match why {
+            Verdict::Fail(why) => Verdict::Inconclusive(
+                why.reworded(|it| format!("the groups could not be restored: {it}")),
+            ),
+            other => other,
+        })
     }
 
-    async fn restore_sizes(&self, before: Result<Sizes, Verdict>) -> Outcome {
-        let before = before?;
-        let failed = |err: CallError| {
-            Verdict::inconclusive(format!("the sizes of the groups could not be restored: {err}"))
-        };
-        let session = self.session().await.map_err(|it| match it {
-            Verdict::Fail(why) => Verdict::Inconclusive(why),
-            other => other,
-        })?;
+    async fn restore_sizes(&self, before: &Sizes) -> Outcome {
+        let session = self.session().await?;
         for (id, was) in &before.0 {
-            let live = session.live(id).await.map_err(failed)?;
-            let surplus: Vec<SentNode> =
-                live.difference(&was.live).map(|it| unregistered(it)).collect();
-            let target = session.target(id).await.map_err(failed)?;
+            let (target, new) = self.surplus(&session, id, was).await?;
+            let asked = self.asked.of(id);
+            if new.len() > asked {
+                let n = new.len();
+                return Err(Verdict::inconclusive(format!(
+                    "{id} has {n} new instances, and the check asked for {asked}; others change the group, so nothing was deleted"
+                )));
+            }
             let n = usize::try_from(target - was.target).unwrap_or_default();
-            let victims: Vec<SentNode> = surplus.into_iter().take(n).collect();
+            let victims: Vec<SentNode> = new.iter().take(n).map(|it| unregistered(it)).collect();
             if !victims.is_empty() {
-                session.delete(id, victims).await.map_err(failed)?;
+                session.delete(id, victims).await?;
             }
-            let missing = was.target - session.target(id).await.map_err(failed)?;
+            let missing = was.target - session.target(id).await?;
             if missing > 0 {
-                session.increase(id, missing).await.map_err(failed)?;
+                session.increase(id, missing).await?;
             }
+            let now = session.target(id).await?;
+            let wanted = was.target;
+            ensure!(now == wanted, "the size of {id} is {now} in the end, not {wanted}");
         }
         Ok(())
+    }
+
+    /// Returns the size of a group, and the instances that it did not have before. Waits until each
+    /// is listed.
+    async fn surplus(
+        &self,
+        session: &Session,
+        id: &str,
+        was: &GroupSize,
+    ) -> Result<(i32, Vec<String>), Verdict> {
+        let read = async || {
+            let (target, live) = (session.target(id).await?, session.live(id).await?);
+            let new: Vec<String> = live.difference(&was.live).cloned().collect();
+            Ok::<_, Verdict>((target, live.len(), new))
+        };
+        let listed = wait_for(LISTED_IN, async || {
+            let (target, n, new) = read().await?;
+            Ok((usize::try_from(target) == Ok(n)).then_some((target, new)))
+        });
+        match listed.await? {
+            Some(listed) => Ok(listed),
+            None => read().await.map(|(target, _, new)| (target, new)),
+        }
     }
 
     /// Creates instances in a group and waits until all run. Returns their IDs.
@@ -174,6 +212,43 @@ impl<'a> Trial<'a> {
             Verdict::inconclusive(format!("{n} new instances of {group} did not run in {limit} s"))
         })
     }
+}
+
+/// Returns the answer of an optional method; `None` if it is not implemented.
+pub(super) fn optional<T>(answer: Answer<T>) -> Result<Option<T>, Verdict> {
+    match answer {
+        Err(err) if err.code == UNIMPLEMENTED => Ok(None),
+        other => Ok(Some(other?)),
+    }
+}
+
+/// Waits until a group lists as many instances as its size says, at most for [`LISTED_IN`]. Judges
+/// nothing.
+pub(super) async fn listed(session: &Session, group: &str) -> Outcome {
+    let all = wait_for(LISTED_IN, async || {
+        let (target, n) = (session.target(group).await?, session.live(group).await?.len());
+        Ok((usize::try_from(target) == Ok(n)).then_some(()))
+    });
+    all.await.map(drop)
+}
+
+/// Creates an instance under an act that makes it fail, and returns it when it has an error.
+pub(super) async fn new_failure(
+    trial: &Trial<'_>,
+    session: &Session,
+    group: &str,
+    act: Act,
+) -> Result<Instance, Verdict> {
+    let before: BTreeSet<String> =
+        session.instances(group).await?.into_iter().map(|it| it.id).collect();
+    trial.act(act).await?;
+    session.increase(group, 1).await?;
+    let failed = wait_for(FAILS_IN, async || {
+        let all = session.instances(group).await?;
+        Ok(all.into_iter().find(|it| it.error().is_some() && !before.contains(&it.id)))
+    });
+    let limit = FAILS_IN.as_secs();
+    failed.await?.ok_or_else(|| Verdict::fail(format!("no instance has an error after {limit} s")))
 }
 
 /// Asks `read` once per second until it returns a value, at most for `limit`.

@@ -156,7 +156,7 @@ impl Channel {
         let request = Request::post(format!("http://autoscaler{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
-            .header("grpc-timeout", format!("{}u", deadline.as_micros()))
+            .header("grpc-timeout", timeout(deadline))
             .body(Full::new(framed(request)))
             .map_err(CallError::own)?;
         let response = sender.clone().send_request(request).await.map_err(CallError::own)?;
@@ -169,6 +169,14 @@ impl Channel {
             Some(error) => Err(error),
             None => Err(CallError::own("the answer has no grpc-status")),
         }
+    }
+}
+
+/// Returns the deadline in the format of gRPC: at most eight digits and a unit.
+fn timeout(deadline: Duration) -> String {
+    match deadline.as_micros() {
+        micros @ 0..=99_999_999 => format!("{micros}u"),
+        micros => format!("{}m", (micros / 1000).min(99_999_999)),
     }
 }
 

@@ -18,7 +18,7 @@ pub use node::{Node, Quantity};
 pub use options::{NewDuration, OfOptions, OldDuration, Options, OptionsAnswer, Times};
 pub use ours::Ours;
 pub use reference::{Flaw, Reference, Wire};
-pub use session::{Answer, Session, Transcript};
+pub use session::{Answer, Asked, Session, Transcript};
 pub use subject::{
     Act, ActError, Connection, Control, Credentials, Endpoint, Generation, Overrides, Setting,
     Subject, TlsFacts,

@@ -167,6 +167,7 @@ impl Ours {
             endpoint: Box::new(self.clone()),
             control: Some(Box::new(self.clone())),
             may_change: true,
+            may_delete_existing: true,
             deadline: Duration::from_secs(5),
             staleness: Duration::from_secs(300),
             overrides: Some(overrides),

@@ -1,6 +1,6 @@
 //! A client of the protocol for one connection and one generation: a method per RPC.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,6 +26,26 @@ pub struct Session {
     generation: Generation,
     deadline: Duration,
     transcript: Transcript,
+    asked: Asked,
+}
+
+/// Largest increase that counts as a wish for machines; larger ones only test the maximum.
+const LARGEST_WISH: i32 = 1000;
+
+/// Numbers of machines that the sessions of a case asked for, by ID of the group. Clones share the
+/// numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Asked(Arc<Mutex<BTreeMap<String, usize>>>);
+
+impl Asked {
+    fn add(&self, group: &str, n: usize) {
+        *self.0.lock().expect("no holder panics").entry(group.to_owned()).or_default() += n;
+    }
+
+    /// Returns the number for a group.
+    pub fn of(&self, group: &str) -> usize {
+        self.0.lock().expect("no holder panics").get(group).copied().unwrap_or_default()
+    }
 }
 
 /// The calls of the sessions of a case, one line each. Clones share the lines.
@@ -72,8 +92,9 @@ impl Session {
         generation: Generation,
         deadline: Duration,
         transcript: Transcript,
+        asked: Asked,
     ) -> Self {
-        Self { channel, generation, deadline, transcript }
+        Self { channel, generation, deadline, transcript, asked }
     }
 
     /// Returns the generation that the session speaks.
@@ -84,11 +105,6 @@ impl Session {
     /// Returns the deadline of each call.
     pub fn deadline(&self) -> Duration {
         self.deadline
-    }
-
-    /// Returns the transcript of the case.
-    pub fn transcript(&self) -> &Transcript {
-        &self.transcript
     }
 
     /// Returns a session over the same connection with another generation.
@@ -171,6 +187,10 @@ impl Session {
 
     /// `NodeGroupIncreaseSize`.
     pub async fn increase(&self, id: &str, delta: i32) -> Answer<()> {
+        // Also a failed call can have created machines.
+        if (1..=LARGEST_WISH).contains(&delta) {
+            self.asked.add(id, usize::try_from(delta).unwrap_or_default());
+        }
         self.call::<Empty>("NodeGroupIncreaseSize", Resize::new(id, delta)).await.map(drop)
     }
 
@@ -181,7 +201,10 @@ impl Session {
 
     /// `NodeGroupDeleteNodes`.
     pub async fn delete(&self, id: &str, nodes: impl IntoIterator<Item = SentNode>) -> Answer<()> {
-        self.call::<Empty>("NodeGroupDeleteNodes", DeleteNodes::new(id, nodes)).await.map(drop)
+        let request = DeleteNodes::new(id, nodes);
+        // A server at the minimum of the group replaces instances that failed.
+        self.asked.add(id, request.nodes.len());
+        self.call::<Empty>("NodeGroupDeleteNodes", request).await.map(drop)
     }
 
     /// `NodeGroupTemplateNodeInfo`.

@@ -149,6 +149,8 @@ pub struct Subject {
     pub control: Option<Box<dyn Control>>,
     /// True if checks may create and delete machines.
     pub may_change: bool,
+    /// True if checks may also delete machines that were there before.
+    pub may_delete_existing: bool,
     /// Deadline of each call.
     pub deadline: Duration,
     /// Age from which the server must no longer trust its view of the machines.

@@ -30,7 +30,7 @@ pub(super) struct Identity {
     pub(super) key: String,
 }
 
-/// What a client needs for each of its credentials.
+/// Certificates and authorities of a client, for each of its credentials.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     /// Authorities of the server's certificate, in PEM.
@@ -43,7 +43,7 @@ pub struct ClientTls {
     stranger_authority: String,
 }
 
-/// What both sides need.
+/// Certificates and authorities of both sides.
 #[derive(Clone, Debug)]
 pub(super) struct TlsMaterial {
     /// Certificate of the server.

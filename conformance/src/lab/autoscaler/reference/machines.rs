@@ -33,7 +33,7 @@ pub(super) struct Group {
     pub(super) overrides: Vec<Setting>,
 }
 
-/// Why an instance cannot be created: code and class.
+/// Code and class of a creation that failed.
 pub(super) type Failure = (&'static str, i32);
 
 /// An instance.
@@ -71,7 +71,7 @@ pub(super) struct Machines {
     /// IDs of instances that are gone by a request.
     gone: BTreeSet<String>,
     n_created: u32,
-    /// What creations and deletions meet now.
+    /// The act that concerns creations and deletions now.
     trouble: Option<Act>,
     pub(super) flaw: Option<Flaw>,
     /// Difference of the shown size from the number of instances, by group; only flaws set it.
@@ -179,7 +179,7 @@ impl Machines {
     }
 
     pub(super) fn decrease(&mut self, id: &str, delta: i32) -> Result<(), Status> {
-        let group = self.group(id)?.clone();
+        self.group(id)?;
         if delta >= 0 && self.has(Flaw::AcceptsNoDecrease) {
             return Ok(());
         }
@@ -198,7 +198,6 @@ impl Machines {
         for victim in victims {
             self.remove(&victim);
         }
-        let _ = group;
         Ok(())
     }
 
@@ -214,9 +213,8 @@ impl Machines {
         }
     }
 
-    /// Deletes the instances with these IDs. `failed` says for each whether the autoscaler names it
-    /// as a failed creation.
-    pub(super) fn delete(&mut self, id: &str, nodes: &[(String, bool)]) -> Result<(), Status> {
+    /// Deletes the instances with these IDs.
+    pub(super) fn delete(&mut self, id: &str, nodes: &[String]) -> Result<(), Status> {
         let group = self.group(id)?.clone();
         if nodes.is_empty() && self.has(Flaw::EmptyDeleteFails) {
             return Err(Status::new(INVALID_ARGUMENT, "the request names no node"));
@@ -246,7 +244,7 @@ impl Machines {
             self.remove(&victim);
         }
         if self.has(Flaw::CountsDuplicates) {
-            let distinct: BTreeSet<&String> = nodes.iter().map(|(id, _)| id).collect();
+            let distinct: BTreeSet<&String> = nodes.iter().collect();
             let n = i32::try_from(nodes.len() - distinct.len()).unwrap_or_default();
             *self.excess.entry(group.id).or_default() -= n;
         }
@@ -278,10 +276,10 @@ impl Machines {
     fn victims(
         &mut self,
         group: &Group,
-        nodes: &[(String, bool)],
+        nodes: &[String],
     ) -> Result<Vec<String>, (Vec<String>, Status)> {
         let mut victims: Vec<String> = Vec::new();
-        for (id, _) in nodes {
+        for id in nodes {
             let is_known = self.gone.contains(id)
                 || self.find(id).is_some_and(|it| it.is_deleting() && it.group == group.id);
             if is_known {

@@ -65,6 +65,8 @@ struct State {
     down_since: Option<Instant>,
     n_open: usize,
     n_labels: u32,
+    /// Number of restarts. A connection of an earlier process is broken.
+    n_restarts: u32,
 }
 
 impl Reference {
@@ -89,6 +91,7 @@ impl Reference {
             down_since: None,
             n_open: 0,
             n_labels: 0,
+            n_restarts: 0,
         };
         let material = || TlsMaterial::generate().expect("the system has randomness");
         let transport = match wire {
@@ -97,6 +100,19 @@ impl Reference {
             Wire::Tls => Transport::Tls(Arc::new(material())),
         };
         Self { state: Arc::new(Mutex::new(state)), transport, flaw, serving: Arc::default() }
+    }
+
+    /// Serves connections to a socket in plain text, for ever.
+    ///
+    /// # Errors
+    ///
+    /// If the socket fails.
+    pub async fn listen(&self, socket: tokio::net::TcpListener) -> std::io::Result<()> {
+        loop {
+            let (stream, _) = socket.accept().await?;
+            stream.set_nodelay(true)?;
+            self.serve(stream);
+        }
     }
 
     /// Returns the server as a subject of checks.
@@ -108,6 +124,7 @@ impl Reference {
             endpoint: Box::new(self.clone()),
             control: Some(Box::new(self.clone())),
             may_change: true,
+            may_delete_existing: true,
             deadline: std::time::Duration::from_secs(5),
             staleness: STALENESS,
             overrides: Some(overrides),
@@ -131,11 +148,18 @@ impl Reference {
         self.serving.lock().expect("no holder panics").push(AbortOnDropHandle::new(task));
     }
 
+    fn n_restarts(&self) -> u32 {
+        self.state.lock().expect("no holder panics").n_restarts
+    }
+
     fn in_memory(&self) -> Channel {
-        let server = self.clone();
+        let (server, process) = (self.clone(), self.n_restarts());
         Channel::in_memory(Arc::new(move |path, body| {
             let server = server.clone();
             Box::pin(async move {
+                if server.n_restarts() != process {
+                    return Err(CallError::local("the server was killed"));
+                }
                 let answer = server.answer(&path, &body).await;
                 answer.map(Into::into).map_err(|it| CallError::status(it.0, it.1))
             })
@@ -179,6 +203,7 @@ impl Reference {
         self.serving.lock().expect("no holder panics").clear();
         let mut state = self.state.lock().expect("no holder panics");
         state.was_refreshed = false;
+        state.n_restarts += 1;
         match (self.flaw, state.earlier.take(), state.last_increase.take()) {
             (Some(Flaw::ForgetsIncrease), Some(earlier), _) => state.machines = earlier,
             (Some(Flaw::RepeatsIncrease), _, Some((group, delta))) => {

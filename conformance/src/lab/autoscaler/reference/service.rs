@@ -259,6 +259,8 @@ impl Reference {
             tokio::time::sleep(Duration::from_millis(20)).await;
             *self.state().machines.excess.entry(group).or_default() -= delta;
         }
+        // A change takes time, so that clients can cancel it.
+        tokio::time::sleep(Duration::from_millis(2)).await;
         let mut state = self.state();
         state.earlier = Some(state.machines.clone());
         state.machines.increase(&id, delta)?;
@@ -273,11 +275,10 @@ impl Reference {
         if self.has(Flaw::RefusesFakeNodes) && request.nodes.iter().any(fake) {
             return Err(Status::new(NOT_FOUND, "no such node"));
         }
-        let nodes: Vec<(String, bool)> =
-            request.nodes.iter().map(|it| (it.provider_id.clone(), fake(it))).collect();
+        let nodes: Vec<String> = request.nodes.into_iter().map(|it| it.provider_id).collect();
         self.state().machines.delete(&request.id, &nodes)?;
         if self.has(Flaw::WaitsForDestruction) {
-            while nodes.iter().any(|(id, _)| self.state().machines.find(id).is_some()) {
+            while nodes.iter().any(|id| self.state().machines.find(id).is_some()) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
