@@ -1,5 +1,6 @@
-//! Phases of a provider's life with vCenter. The window of each phase begins and ends between two
-//! periodic acts of the provider, so the counts are exact.
+//! Phases of a provider's life with vCenter. All but the takeover belong to one run, so that the
+//! join of a fleet is played once. The window of each phase begins and ends between two periodic
+//! acts of the provider, so the counts are exact.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,10 +64,15 @@ pub(super) fn settled(n: u32) -> Duration {
     s(120 + u64::from(n) * 3 / 20)
 }
 
-/// Time at which the window of most phases begins, for every fleet size: after the fleet is
+/// Address sync period, in seconds.
+const PERIOD: u64 = 300;
+
+/// Returns the begin of the `k`-th phase after the join, for every fleet size: after the fleet is
 /// initialized and shortly after an address sync, so that windows shorter than a period contain no
 /// sync.
-const BEGIN: Duration = s(310);
+const fn begin(k: u64) -> Duration {
+    s(PERIOD * k + 10)
+}
 
 pub(super) fn world(n: u32, horizon: Duration) -> Scenario {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(n), horizon);
@@ -126,11 +132,39 @@ const fn phases(allowed: &CallLimits) -> [Phase; 7] {
     ]
 }
 
+/// Returns the scenario with all phases but `takeover`, in turn.
+fn life(n: u32) -> Scenario {
+    let phase = |name: &str| Act::Phase(name.to_owned());
+    let (steady, session_lost, change) = (begin(1), begin(2), begin(3));
+    let (not_ready, delete) = (begin(4), begin(5));
+    let mut scenario = world(n, delete + s(90))
+        .at(s(0), phase("join"))
+        .at(settled(n), phase(""))
+        // This window contains one address sync.
+        .at(steady, phase("steady"))
+        .at(session_lost, phase("session-lost"))
+        .at(session_lost + s(1), Command::ExpireSessions { vcenter: None, family: None })
+        .at(session_lost + s(60), phase(""))
+        .at(change, phase("change"))
+        .at(change + s(29), phase(""));
+    scenario = changes(scenario, n, change + s(1));
+    for k in 1..=NOT_READY {
+        scenario = scenario
+            .at(not_ready, Command::StopKubelet(machine(k)))
+            .at(not_ready + s(150), Command::StartKubelet(machine(k)));
+    }
+    scenario
+        .at(not_ready + s(80), phase("not-ready"))
+        .at(not_ready + s(140), phase(""))
+        .at(delete, phase("delete"))
+        .at(delete, Command::DeleteMachine(machine(7)))
+}
+
 const fn join(allowed: &CallLimits) -> Phase {
     Phase {
         name: "join",
         what: "N nodes register at once, until all are initialized and a minute longer",
-        scenario: |n| world(n, settled(n)).at(s(0), Act::Phase("join".into())),
+        scenario: life,
         formula: "1 + 16·N SOAP + 10·N REST",
         upstream: Some(|n| 1 + 26 * n as u64),
         allowed: allowed.join,
@@ -142,10 +176,7 @@ const fn steady(allowed: &CallLimits) -> Phase {
     Phase {
         name: "steady",
         what: "one address sync period of 5 min, nothing changed",
-        scenario: |n| {
-            let begin = BEGIN;
-            world(n, begin + s(300)).at(begin, Act::Phase("steady".into()))
-        },
+        scenario: life,
         formula: "10·N SOAP + 10·N REST",
         upstream: Some(|n| 20 * n as u64),
         allowed: allowed.steady,
@@ -157,14 +188,7 @@ const fn not_ready(allowed: &CallLimits) -> Phase {
     Phase {
         name: "not-ready",
         what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
-        scenario: |n| {
-            let begin = BEGIN;
-            let mut scenario = world(n, begin + s(140));
-            for k in 1..=NOT_READY {
-                scenario = scenario.at(begin, Command::StopKubelet(machine(k)));
-            }
-            scenario.at(begin + s(80), Act::Phase("not-ready".into()))
-        },
+        scenario: life,
         formula: "7·K per tick, K = 5",
         upstream: Some(|_| 12 * 7 * NOT_READY as u64),
         allowed: allowed.not_ready,
@@ -176,12 +200,7 @@ const fn delete(allowed: &CallLimits) -> Phase {
     Phase {
         name: "delete",
         what: "one machine is deleted, until its node is deleted, and half a minute longer",
-        scenario: |n| {
-            let begin = BEGIN;
-            world(n, begin + s(90))
-                .at(begin, Act::Phase("delete".into()))
-                .at(begin, Command::DeleteMachine(machine(7)))
-        },
+        scenario: life,
         formula: "9 per tick until deleted, 1 tick",
         upstream: Some(|_| 9),
         allowed: allowed.delete,
@@ -193,11 +212,7 @@ const fn change(allowed: &CallLimits) -> Phase {
     Phase {
         name: "change",
         what: "1 % of the machines change address at once",
-        scenario: |n| {
-            let begin = BEGIN;
-            let scenario = world(n, begin + s(29)).at(begin, Act::Phase("change".into()));
-            changes(scenario, n, begin + s(1))
-        },
+        scenario: life,
         formula: "seen at the next sync",
         upstream: None,
         allowed: allowed.change,
@@ -209,12 +224,7 @@ const fn session_lost(allowed: &CallLimits) -> Phase {
     Phase {
         name: "session-lost",
         what: "every session ends at once, until the view is back and a minute longer",
-        scenario: |n| {
-            let begin = BEGIN;
-            world(n, begin + s(60))
-                .at(begin, Act::Phase("session-lost".into()))
-                .at(begin + s(1), Command::ExpireSessions { vcenter: None, family: None })
-        },
+        scenario: life,
         formula: "not known",
         upstream: None,
         allowed: allowed.session_lost,
