@@ -17,7 +17,7 @@ use crate::cost::{self, Table};
 use crate::foreign;
 use crate::judge::verdict::Verdict;
 use crate::lab::ahead::in_order;
-use crate::lab::{Mode, Stage, peak_resident};
+use crate::lab::{Mode, Stage, memory, peak_resident};
 use crate::scenario::{Backend, InputError};
 use crate::suite::autoscaler::AutoscalerCase;
 use crate::suite::report::{self, About, Ledgers, Tally};
@@ -178,7 +178,8 @@ fn judge_ours(
         // A thread that plays ahead would write ledgers of cases that are left out.
         return report(&mut cases.iter().map(play));
     }
-    in_order(threads(), &cases, play, report)
+    let is_large = |it: &CaseToPlay<'_>| memory::is_large(&it.case.scenario);
+    in_order(threads(), &cases, is_large, play, report)
 }
 
 /// True for a check that `--fail-fast` does not end with.
@@ -214,7 +215,7 @@ fn judge_autoscaler(
         }
         Ok(conclusions)
     };
-    in_order(threads(), &cases, |case| case.play(arguments.seed, &clock), report)
+    in_order(threads(), &cases, |_| false, |case| case.play(arguments.seed, &clock), report)
 }
 
 /// Returns the number of worlds to play at a time.

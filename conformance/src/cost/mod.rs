@@ -210,8 +210,9 @@ struct Budgets {
 pub fn measure(stage: &Stage, backends: &[Backend], threads: NonZeroUsize) -> Vec<Table> {
     let subjects: Vec<CountedMode> =
         CountedMode::ALL.into_iter().filter(|it| backends.contains(&it.backend())).collect();
+    let has_large_fleet = |it: &CountedMode| it.sizes().iter().any(|n| *n > 1000);
     let measure = |subject: &CountedMode| measure_sizes(stage, *subject, subject.sizes());
-    in_order(threads, &subjects, measure, |tables| tables.collect())
+    in_order(threads, &subjects, has_large_fleet, measure, |tables| tables.collect())
 }
 
 /// Counts the calls of one mode in every phase, for these fleet sizes.
@@ -219,7 +220,8 @@ pub fn measure_sizes(stage: &Stage, subject: CountedMode, sizes: &[u32]) -> Tabl
     let phases = subject.phases();
     let stage = subject.stage(stage);
     let mut rows: Vec<Row> = phases.iter().map(Phase::empty_row).collect();
-    for n in sizes.iter().copied() {
+    // Begins with the largest fleet, for which others wait.
+    for n in sizes.iter().rev().copied() {
         let mut last: Option<(Scenario, Run, memory::Reservation)> = None;
         for (phase, row) in phases.iter().zip(&mut rows) {
             let scenario = (phase.scenario)(n);

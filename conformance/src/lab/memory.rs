@@ -57,6 +57,11 @@ pub(crate) fn estimate(scenario: &Scenario) -> u64 {
     machines * (300 + scenario.horizon.as_secs() / 8) / 1000
 }
 
+/// True if the world of a scenario may wait for the end of others.
+pub(crate) fn is_large(scenario: &Scenario) -> bool {
+    estimate(scenario) > SMALL
+}
+
 fn pads_answers(act: &Act) -> bool {
     let Act::Fault(rule) = act else { return false };
     rule.actions.iter().any(|action| matches!(action, Action::Spoil(Spoil::Padded(_))))
