@@ -32,6 +32,10 @@ use crate::suite::{Conclusion, Filter};
 const JOBS: usize = 4;
 /// Default of `--compress`.
 const COMPRESS: u32 = 10;
+/// Default of `--compress` for pods. The network of a cluster may lose a packet, and TCP sends the
+/// first packet of a connection again after a second. At this pace that takes four seconds of world
+/// time, less than the bounds of checks.
+const COMPRESS_IN_PODS: u32 = 4;
 /// Default of `--longest`.
 const LONGEST: Duration = Duration::from_secs(300);
 /// Default of `--retries`.
@@ -56,9 +60,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", requires = "provider")]
     pub jobs: Option<usize>,
     /// Factor by which world time runs faster than the clock in cases without failures and
-    /// elections; the provider's periods are shortened by it.
-    #[arg(long, value_name = "K", default_value_t = COMPRESS, requires = "provider")]
-    pub compress: u32,
+    /// elections; the provider's periods are shortened by it [default: 10; 4 for pods].
+    #[arg(long, value_name = "K", requires = "provider")]
+    pub compress: Option<u32>,
     /// Skips cases that take longer than this in real time.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = sim::world::duration::parse, requires = "provider")]
     pub longest: Duration,
@@ -79,7 +83,7 @@ impl Arguments {
             ("--binary", binary.is_some()),
             ("--apiserver", *apiserver != ApiServer::default()),
             ("--jobs", jobs.is_some()),
-            ("--compress", *compress != COMPRESS),
+            ("--compress", compress.is_some()),
             ("--longest", *longest != LONGEST),
             ("--retries", *retries != RETRIES),
             ("--no-calibration", *no_calibration),
@@ -133,8 +137,9 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     let Arguments { provider, apiserver, compress, longest, retries, .. } = request.arguments;
     let jobs = jobs(request.arguments)?;
-    for (option, value) in [("--jobs", jobs), ("--compress", *compress as usize)] {
-        if value == 0 {
+    for (option, value) in [("--jobs", Some(jobs)), ("--compress", compress.map(|it| it as usize))]
+    {
+        if value == Some(0) {
             return Err(InputError::wrong_flag(option, 0).remedy("write 1 or more").into());
         }
     }
@@ -158,7 +163,10 @@ pub fn run(
     let settings = Settings {
         seed: request.seed,
         jobs,
-        compress: *compress,
+        compress: compress.unwrap_or(match setup.manifest.driver() {
+            Driver::Cluster(_) => COMPRESS_IN_PODS,
+            Driver::Process(_) | Driver::Container(_) => COMPRESS,
+        }),
         longest: *longest,
         retries: *retries,
         now: surroundings.now,
