@@ -264,7 +264,8 @@ def metrics():
             rows.append([f"`{name}`", declared, labels(text, field), about])
     return (
         "# Metrics of the provider\n\nThe provider serves them at `/metrics` of its HTTPS endpoint (`--secure-port`). A caller needs the permission to `get` the\n"
-        "nonResourceURL `/metrics`.\n\n" + table(["metric", "type", "labels", "meaning"], sorted(rows))
+        "nonResourceURL `/metrics`. Those that begin with `grpc_server_` and `vsphere_autoscaler_` are metrics of `provider autoscaler`, which has\n"
+        "`rest_client_requests_total` too and none of the others.\n\n" + table(["metric", "type", "labels", "meaning"], sorted(rows))
     )
 
 

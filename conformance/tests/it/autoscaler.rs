@@ -114,6 +114,66 @@ pub(crate) fn objects(sim: &Sim) -> usize {
     sim.world().read(|world| World::state(world).objects(ControlPlane::Supervisor).count(&machines))
 }
 
+/// Returns the events about machines as `REASON COUNT of NAME: MESSAGE`, in order.
+fn events(sim: &Sim) -> Vec<String> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let shown = |event: &serde_json::Value| {
+        let about = &event["involvedObject"];
+        assert_eq!(
+            (&*text(&about["kind"]), &*text(&about["namespace"]), &*text(&about["apiVersion"])),
+            ("VirtualMachine", "workloads", "vmoperator.vmware.com/v1alpha5")
+        );
+        assert_eq!(event["metadata"]["namespace"], "workloads");
+        let is_named = about["uid"].as_str().is_some_and(|uid| !uid.is_empty());
+        let is_failed = event["reason"] == "ScaleUpFailed";
+        assert_ne!(is_named, is_failed, "an object that was never made has no UID");
+        let name = text(&about["name"]);
+        let (reason, message) = (text(&event["reason"]), text(&event["message"]));
+        format!("{reason} {} of {name}: {message}", event["count"])
+    };
+    let of_core = GroupResource::core("events");
+    let mut events: Vec<String> = sim.world().read(|world| {
+        let all = World::state(world).objects(ControlPlane::Supervisor).all(&of_core);
+        all.filter(|it| it["source"]["component"] == "cluster-autoscaler-provider")
+            .map(|it| shown(it))
+            .collect()
+    });
+    events.sort();
+    events
+}
+
+fn event_calls(sim: &Sim) -> usize {
+    sim.ledger().records().iter().filter(|it| it.op == "create events").count()
+}
+
+/// Returns the number of VirtualMachines that were created.
+fn objects_made(sim: &Sim) -> usize {
+    let records = sim.ledger().records();
+    let made = |it: &&sim::ledger::Record| {
+        it.op == "create virtualmachines"
+            && it.ended.as_ref().is_some_and(|it| it.status == Some(201))
+    };
+    records.iter().filter(made).count()
+}
+
+/// Returns the names of the VirtualMachine objects, in order.
+fn names(sim: &Sim) -> Vec<String> {
+    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
+    let name = |it: &serde_json::Value| it["metadata"]["name"].as_str().unwrap().to_owned();
+    let mut names: Vec<String> = sim.world().read(|world| {
+        let all = World::state(world).objects(ControlPlane::Supervisor).all(&machines);
+        all.map(|it| name(it)).collect()
+    });
+    names.sort();
+    names
+}
+
+/// Makes VM Operator reconcile, or not.
+fn reconciles(sim: &Sim, reconciles: bool) {
+    let change = OperatorChange { reconciles: Some(reconciles), ..OperatorChange::default() };
+    sim.apply(Command::SetVmOperator(change)).unwrap();
+}
+
 fn ids(instances: &[Instance]) -> Vec<String> {
     let mut ids: Vec<String> = instances.iter().map(|it| it.id.clone()).collect();
     ids.sort();
@@ -328,4 +388,149 @@ async fn refreshes_and_reads_cost_no_call_to_the_supervisor() {
     }
     assert_eq!(sim.ledger().next_seq(), before);
     server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_machine_has_an_event_that_names_the_call() {
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
+    server.increase(2).await;
+    tokio::time::sleep(s(120)).await;
+    let names = names(sim);
+    let up = |name: &String| {
+        format!(
+            "ScaledUp 1 of {name}: Created the machine for NodeGroupIncreaseSize by 2 of group {GROUP}"
+        )
+    };
+    assert_eq!(events(sim), names.iter().map(up).collect::<Vec<_>>());
+
+    let instances = server.instances().await;
+    let mut node = fake(&instances[0].id);
+    node.name = "a-node".to_owned();
+    let delete = DeleteNodes::new(GROUP, [node]);
+    server.call::<Empty>("NodeGroupDeleteNodes", delete.clone()).await;
+    server.call::<Empty>("NodeGroupDeleteNodes", delete).await;
+    tokio::time::sleep(s(60)).await;
+    let down: Vec<String> = events(sim).into_iter().filter(|it| it.contains("Down")).collect();
+    let want =
+        format!("Deleted the machine for NodeGroupDeleteNodes of node a-node in group {GROUP}");
+    assert_eq!(down.len(), 1, "a repeated deletion has no event: {down:?}");
+    assert!(down[0].ends_with(&want), "{down:?}");
+
+    reconciles(sim, false);
+    server.increase(1).await;
+    server.call::<Empty>("NodeGroupDecreaseTargetSize", Resize::new(GROUP, -1)).await;
+    tokio::time::sleep(s(1)).await;
+    let want = format!("NodeGroupDecreaseTargetSize by -1 of group {GROUP}");
+    let gave_up = events(sim).into_iter().filter(|it| it.ends_with(&want)).count();
+    assert_eq!((gave_up, events(sim).len()), (1, 5));
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_change_has_one_event_per_machine_and_says_why() {
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
+    let refused = Rule::new("refused", [Action::KubeStatus(KubeStatus::new(500))]).nth(2);
+    let rule = sim.fault(refused.on(sim::Face::Supervisor).op(["create virtualmachines"])).unwrap();
+    assert!(
+        server.try_call::<Empty>("NodeGroupIncreaseSize", Resize::new(GROUP, 3)).await.is_err()
+    );
+    drop(rule);
+    tokio::time::sleep(s(180)).await;
+    let reasons = |sim: &Sim| -> Vec<String> {
+        let reason = |it: &String| it.split(" of ").next().unwrap_or_default().to_owned();
+        events(sim).iter().map(reason).collect()
+    };
+    let of_failure = reasons(sim);
+    let count = |reason: &str| of_failure.iter().filter(|it| **it == format!("{reason} 1")).count();
+    assert_eq!(count("ScaleUpFailed"), 1, "{of_failure:?}");
+    assert_eq!(count("ScaleUpUndone"), objects_made(sim), "{of_failure:?}");
+    let why = events(sim).into_iter().find(|it| it.starts_with("ScaleUpFailed")).unwrap();
+    assert!(why.contains("was answered with 500"), "{why}");
+
+    server.increase(1).await;
+    let cut = Rule::new("cut", [Action::Reset]).applied();
+    let rule = sim.fault(cut.on(sim::Face::Supervisor).op(["delete virtualmachines"])).unwrap();
+    let instances = ids(&server.instances().await);
+    let delete = DeleteNodes::new(GROUP, [fake(&instances[0])]);
+    assert!(server.try_call::<Empty>("NodeGroupDeleteNodes", delete.clone()).await.is_err());
+    drop(rule);
+    tokio::time::sleep(s(60)).await;
+    server.call::<Empty>("NodeGroupDeleteNodes", delete).await;
+    let last = events(sim);
+    let failed = last.iter().filter(|it| it.starts_with("ScaleDownFailed")).count();
+    assert_eq!((failed, objects(sim)), (1, 0), "{last:?}");
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_cannot_be_written_fail_no_call_and_are_not_repeated() {
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
+    for code in [403, 429] {
+        let before = event_calls(sim);
+        let refused = Rule::new("refused", [Action::KubeStatus(KubeStatus::new(code))]);
+        let rule = sim.fault(refused.on(sim::Face::Supervisor).op(["create events"])).unwrap();
+        server.increase(2).await;
+        tokio::time::sleep(s(3600)).await;
+        assert_eq!(server.target().await, if code == 403 { 2 } else { 4 });
+        let n_calls = event_calls(sim) - before;
+        let most = if code == 403 { 2 } else { 2 * 9 };
+        assert!((2..=most).contains(&n_calls), "{code}: {n_calls} calls");
+        drop(rule);
+    }
+    assert_eq!(events(sim), Vec::<String>::new());
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_the_last_change_are_written_before_the_server_stops() {
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    server.increase(5).await;
+    let before = tokio::time::Instant::now();
+    server.stop().await;
+    assert_eq!(events(ours.sim()).len(), 5);
+    assert!(before.elapsed() < s(5), "the stop took {:?}", before.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_show_the_groups_and_the_calls_and_cost_no_call() {
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    server.increase(2).await;
+    assert_eq!(server.code("NodeGroupTargetSize", OfGroup::new("nowhere")).await, NOT_FOUND);
+    assert_eq!(server.code("NoSuchMethod", Empty {}).await, 12);
+    tokio::time::sleep(s(120)).await;
+    let before = ours.sim().ledger().next_seq();
+    let text = ours.metrics();
+    assert_eq!(ours.sim().ledger().next_seq(), before);
+    let service = "grpc_service=\"clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider\"";
+    for line in [
+        format!(
+            "grpc_server_handled_total{{{service},grpc_method=\"NodeGroupIncreaseSize\",grpc_code=\"OK\"}} 1"
+        ),
+        format!(
+            "grpc_server_handled_total{{{service},grpc_method=\"NodeGroupTargetSize\",grpc_code=\"NotFound\"}} 1"
+        ),
+        format!(
+            "grpc_server_handled_total{{{service},grpc_method=\"other\",grpc_code=\"Unimplemented\"}} 1"
+        ),
+        format!("vsphere_autoscaler_machines_created_total{{group=\"{GROUP}\"}} 2"),
+        format!("vsphere_autoscaler_machines_deleted_total{{group=\"{GROUP}\"}} 0"),
+        format!("vsphere_autoscaler_group_size{{group=\"{GROUP}\"}} 2"),
+        format!("vsphere_autoscaler_group_size{{group=\"{OTHER}\"}} 0"),
+        format!("vsphere_autoscaler_group_max{{group=\"{OTHER}\"}} 5"),
+        "rest_client_requests_total{server=\"supervisor\",method=\"POST\",code=\"201\"} 4"
+            .to_owned(),
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\nin\n{text}");
+    }
+    assert!(!text.contains("nowhere") && !text.contains("NoSuchMethod"), "{text}");
+    server.stop().await;
+    assert!(!ours.metrics().contains("vsphere_autoscaler_group_size{"), "the server is down");
 }

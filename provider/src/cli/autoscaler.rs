@@ -1,11 +1,14 @@
 //! Parses the command line of `provider autoscaler`.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
 
 use clap::{Args as _, Command, FromArgMatches as _};
 
-use super::ArgumentsError;
-use crate::{InputError, VmOperatorVersion};
+use super::{ArgumentsError, ServingArguments};
+use crate::{AccessSettings, AllowedPaths, InputError, ServingTls, VmOperatorVersion};
 
 /// Word after the program's name that selects this command line.
 pub const COMMAND: &str = "autoscaler";
@@ -31,7 +34,7 @@ pub struct AutoscalerArguments {
     /// Address and port on which autoscalers connect
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8086")]
     pub listen: SocketAddr,
-    /// Certificate of the server, in PEM; read again when it changes
+    /// Certificate of the server and of the HTTPS endpoint, in PEM; read again when it changes
     #[arg(long, value_name = "FILE", requires_all = ["tls_private_key_file", "client_ca_file"])]
     pub tls_cert_file: Option<PathBuf>,
     /// Private key of the server, in PEM
@@ -47,9 +50,46 @@ pub struct AutoscalerArguments {
     /// Label of Nodes with GPUs
     #[arg(long, value_name = "KEY", default_value = "")]
     pub gpu_label: String,
+    /// Port of the HTTPS endpoint for /metrics, /healthz, /livez and /readyz [default: no endpoint]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub secure_port: Option<u16>,
+    /// Address of the HTTPS endpoint [default: 0.0.0.0]
+    #[arg(long, value_name = "ADDRESS", requires = "secure_port")]
+    pub bind_address: Option<IpAddr>,
+    /// Kubeconfig of the cluster that reviews the tokens of callers of the HTTPS endpoint [default: the
+    /// cluster of this pod]
+    #[arg(long, value_name = "FILE", requires = "secure_port")]
+    pub authentication_kubeconfig: Option<PathBuf>,
+    /// Kubeconfig of the cluster that reviews the permissions of callers of the HTTPS endpoint [default:
+    /// the cluster of this pod]
+    #[arg(long, value_name = "FILE", requires = "secure_port")]
+    pub authorization_kubeconfig: Option<PathBuf>,
+    /// Paths of the HTTPS endpoint that need no permission, separated by commas [default:
+    /// /healthz,/readyz,/livez]
+    #[arg(long, value_name = "PATHS", requires = "secure_port")]
+    pub authorization_always_allow_paths: Option<AllowedPaths>,
     /// Verbosity of the log: 0 to 3 logs info and above, 4 and 5 also debug, 6 and more also trace
     #[arg(short, long, default_value_t = 2)]
     pub v: u8,
+}
+
+impl AutoscalerArguments {
+    /// Returns the address of the HTTPS endpoint and its settings; `None` without endpoint.
+    pub fn serving(&self) -> Option<(SocketAddr, ServingArguments)> {
+        let address = self.bind_address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let times = AccessSettings::default();
+        let serving = ServingArguments {
+            certificate: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
+            tls: ServingTls::default(),
+            authentication_kubeconfig: self.authentication_kubeconfig.clone(),
+            authorization_kubeconfig: self.authorization_kubeconfig.clone(),
+            always_allowed: self.authorization_always_allow_paths.clone().unwrap_or_default(),
+            token_ttl: times.token_ttl,
+            allowed_ttl: times.allowed_ttl,
+            refused_ttl: times.refused_ttl,
+        };
+        Some((SocketAddr::new(address, self.secure_port?), serving))
+    }
 }
 
 fn version(text: &str) -> Result<VmOperatorVersion, InputError> {
@@ -117,13 +157,32 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_needs_its_key_and_the_authorities_of_clients() {
+    fn the_https_endpoint_exists_only_with_a_port() {
+        assert!(parsed(&[]).unwrap().serving().is_none());
+        let words = ["--secure-port", "10260", "--authorization-always-allow-paths", "/metrics"];
+        let (address, serving) = parsed(&words).unwrap().serving().unwrap();
+        assert_eq!(address.to_string(), "0.0.0.0:10260");
+        assert_eq!(serving.always_allowed, "/metrics".parse().unwrap());
+        let words = ["--secure-port", "1", "--bind-address", "::1"];
+        let (address, serving) = parsed(&words).unwrap().serving().unwrap();
+        assert_eq!((&*address.to_string(), serving.certificate), ("[::1]:1", None));
+        assert_eq!(serving.always_allowed, AllowedPaths::default());
+    }
+
+    #[test]
+    fn flags_that_lack_another_flag_or_have_a_wrong_value_are_refused() {
         for words in [
             &["--tls-cert-file", "c"][..],
             &["--tls-cert-file", "c", "--tls-private-key-file", "k"],
             &["--client-ca-file", "a"],
             &["--vm-operator-api-version", "v1alpha2"],
             &["--vm-operator-api-version", "v2"],
+            &["--secure-port", "0"],
+            &["--bind-address", "127.0.0.1"],
+            &["--authentication-kubeconfig", "k"],
+            &["--authorization-kubeconfig", "k"],
+            &["--authorization-always-allow-paths", "/metrics"],
+            &["--secure-port", "1", "--authorization-always-allow-paths", "/*x"],
         ] {
             assert!(parsed(words).is_err(), "{words:?}");
         }

@@ -1,13 +1,18 @@
 //! `provider autoscaler` as a process: kubeconfig, files, signals and the socket.
 
-use std::{path::Path, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
-use provider::{AutoscalerDeps, InputError, SupervisorLink, TlsFiles, cli::AutoscalerArguments};
+use provider::{
+    AutoscalerDeps, HealthEndpoint, InputError, SupervisorLink, Telemetry, TlsFiles,
+    cli::AutoscalerArguments,
+};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Failure,
+    endpoint::endpoint_with,
     files::{read_text, unreadable},
     kube::supervisor_client,
     serve::{clock, seed, until_done, until_signal},
@@ -32,26 +37,68 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
         Ok((place, text))
     });
     let address = arguments.listen;
+    let telemetry = Arc::new(Telemetry::of_autoscaler());
+    let endpoint = match arguments.serving() {
+        None => None,
+        Some((address, serving)) => Some((address, endpoint_with(&serving).await?)),
+    };
     let deps = AutoscalerDeps {
         supervisor: link,
         version: arguments.vm_operator_api_version,
         groups,
         tls: tls(&arguments),
         gpu_label: arguments.gpu_label,
+        telemetry: Arc::clone(&telemetry),
         clock: clock(),
         seed: seed(),
         stop: stop.clone(),
     };
     let ready = deps.prepare()?;
-    let listener = tokio::net::TcpListener::bind(address).await;
+    let listener = TcpListener::bind(address).await;
     let listener =
         listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))?;
+    let shown = show(endpoint, telemetry, stop.clone()).await?;
     if arguments.tls_cert_file.is_some() {
         tracing::info!(%address, "serving autoscalers with TLS; clients need a certificate");
     } else {
         tracing::warn!(%address, "serving autoscalers WITHOUT TLS: whoever connects can create and delete machines");
     }
-    until_signal(ready.serve(listener), &stop, "answering open requests").await
+    // This task polls both, so the endpoint ends with the server at the latest.
+    let serve = async {
+        tokio::select! {
+            biased;
+            result = ready.serve(listener) => result,
+            never = shown => never,
+        }
+    };
+    until_signal(serve, &stop, "answering open requests").await
+}
+
+/// Opens the port of the HTTPS endpoint, if there is one, and returns the future that serves it and
+/// never ends.
+async fn show<T>(
+    endpoint: Option<(SocketAddr, HealthEndpoint)>,
+    telemetry: Arc<Telemetry>,
+    stop: CancellationToken,
+) -> anyhow::Result<impl Future<Output = T>> {
+    let served = match endpoint {
+        None => None,
+        Some((address, endpoint)) => {
+            let listener = TcpListener::bind(address).await.with_context(|| {
+                format!(
+                    "cannot listen on {address}; choose another --bind-address or --secure-port"
+                )
+            })?;
+            tracing::info!(%address, "serving metrics and health over HTTPS");
+            Some((endpoint, listener))
+        }
+    };
+    Ok(async move {
+        if let Some((endpoint, listener)) = served {
+            endpoint.serve(listener, telemetry, stop).await;
+        }
+        std::future::pending().await
+    })
 }
 
 /// Makes the client of the Supervisor from the kubeconfig.

@@ -21,7 +21,14 @@ pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpo
     if arguments.secure_port == 0 {
         return Ok(None);
     }
-    let ServingArguments { certificate, tls, .. } = &arguments.serving;
+    endpoint_with(&arguments.serving).await.map(Some)
+}
+
+/// Makes the endpoint with these settings. Must run inside a runtime.
+pub(super) async fn endpoint_with(
+    arguments: &ServingArguments,
+) -> Result<HealthEndpoint, InputError> {
+    let ServingArguments { certificate, tls, .. } = arguments;
     let certificate = certificate.clone().map(|(certificate, key)| -> CertificateSource {
         Arc::new(move || {
             let read = |flag: &str, path: &Path| {
@@ -32,8 +39,8 @@ pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpo
             Ok((read("tls-cert-file", &certificate)?, read("tls-private-key-file", &key)?))
         })
     });
-    let access = access(&arguments.serving).await?;
-    HealthEndpoint::new(Serving { certificate, tls: tls.clone(), access }).map(Some)
+    let access = access(arguments).await?;
+    HealthEndpoint::new(Serving { certificate, tls: tls.clone(), access })
 }
 
 async fn access(arguments: &ServingArguments) -> Result<AccessSettings, InputError> {

@@ -4,6 +4,7 @@
 //! so that the number of label values does not grow with the cluster. Where the Kubernetes
 //! framework or upstream has a metric with the same meaning, ours has the name of that metric.
 
+mod autoscaler;
 mod queue;
 mod requests;
 mod supervisor;
@@ -30,6 +31,7 @@ use tokio::time::Instant;
 
 use self::tenure::ElectionHealth;
 
+pub(crate) use autoscaler::{AutoscalerMetrics, AutoscalerReading, FileRead, GroupReading};
 pub(crate) use queue::QueueMetrics;
 pub(crate) use requests::RequestCounter;
 pub(crate) use supervisor::{ListReason, SupervisorMetrics, SupervisorReading};
@@ -62,6 +64,7 @@ pub struct Telemetry {
     holds: Counter<u64, AtomicU64>,
     vcenter_metrics: vcenter::VcenterFamilies,
     supervisor_metrics: Arc<SupervisorMetrics>,
+    autoscaler_metrics: Arc<AutoscalerMetrics>,
     node_news: Family<KindLabel, Counter<u64, AtomicU64>>,
     queues: queue::QueueFamilies,
     requests: requests::RequestFamily,
@@ -93,7 +96,24 @@ impl std::fmt::Debug for Telemetry {
 impl Default for Telemetry {
     fn default() -> Self {
         let mut registry = Registry::default();
-        let telemetry = Self {
+        let telemetry = Self::without_registry();
+        telemetry.register(&mut registry);
+        Self { registry, ..telemetry }
+    }
+}
+
+impl Telemetry {
+    /// Metrics and health of `provider autoscaler`.
+    pub fn of_autoscaler() -> Self {
+        let mut registry = Registry::default();
+        let telemetry = Self::without_registry();
+        telemetry.autoscaler_metrics.register(&mut registry);
+        telemetry.requests.register(&mut registry);
+        Self { registry, ..telemetry }
+    }
+
+    fn without_registry() -> Self {
+        Self {
             controllers: Family::default(),
             leader: Family::default(),
             views: Family::default(),
@@ -102,6 +122,7 @@ impl Default for Telemetry {
             holds: Counter::default(),
             vcenter_metrics: vcenter::VcenterFamilies::default(),
             supervisor_metrics: Arc::default(),
+            autoscaler_metrics: Arc::default(),
             node_news: Family::default(),
             queues: queue::QueueFamilies::default(),
             requests: requests::RequestFamily::default(),
@@ -115,13 +136,9 @@ impl Default for Telemetry {
             probe: Mutex::new(None),
             supervisor: Mutex::new(None),
             registry: Registry::default(),
-        };
-        telemetry.register(&mut registry);
-        Self { registry, ..telemetry }
+        }
     }
-}
 
-impl Telemetry {
     /// Registers all metrics. `/metrics` shows them in order of name, whatever the order here.
     fn register(&self, registry: &mut Registry) {
         registry.register(
@@ -301,6 +318,11 @@ impl Telemetry {
         Arc::clone(&self.supervisor_metrics)
     }
 
+    /// Returns the metrics of the server for the Cluster Autoscaler.
+    pub(crate) fn autoscaler(&self) -> Arc<AutoscalerMetrics> {
+        Arc::clone(&self.autoscaler_metrics)
+    }
+
     pub(crate) fn set_supervisor_probe(&self, probe: SupervisorProbe) {
         *self.supervisor.lock().expect("nothing panics under this lock") = Some(probe);
     }
@@ -343,8 +365,12 @@ impl Telemetry {
     }
 
     /// The checks of `/readyz` by name: those of [`Telemetry::checks`], leadership, every vCenter,
-    /// the Supervisor if this run keeps a view of it, and the machines of nodes.
+    /// the Supervisor if this run keeps a view of it, and the machines of nodes. In `provider
+    /// autoscaler` the only check is that of its view.
     pub fn readiness(&self) -> Vec<(String, Result<(), String>)> {
+        if let Some(outcome) = self.autoscaler_metrics.check() {
+            return vec![("virtualmachines".to_owned(), outcome)];
+        }
         let mut checks = self.checks();
         let settled = self.settled.load(Ordering::Relaxed);
         let leadership =
@@ -382,6 +408,7 @@ impl Telemetry {
         if let Some(reading) = self.supervisor_reading() {
             self.supervisor_metrics.show(&reading);
         }
+        self.autoscaler_metrics.refresh();
         self.queues.refresh();
         let mut text = String::new();
         if prometheus_client::encoding::text::encode(&mut text, &self.registry).is_err() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use provider::{
-    AutoscalerDeps, Clock, Listener, SupervisorLink, TlsFiles, TokenSource, VmOperatorVersion,
-    authenticated,
+    AutoscalerDeps, Clock, Listener, SupervisorLink, Telemetry, TlsFiles, TokenSource,
+    VmOperatorVersion, authenticated,
 };
 use serde_json::{Value, json};
 use sim::faults::{Action, KubeStatus, Rule};
@@ -66,6 +66,7 @@ pub struct Ours {
 }
 
 struct Running {
+    telemetry: Arc<Telemetry>,
     pipes: mpsc::UnboundedSender<DuplexStream>,
     stop: CancellationToken,
     task: AbortOnDropHandle<()>,
@@ -182,6 +183,7 @@ impl Ours {
     pub async fn run(&self, seed: u64) -> Result<(), String> {
         let supervisor = self.sim.supervisor().ok_or("the sim has no Supervisor")?;
         let stop = CancellationToken::new();
+        let telemetry = Arc::new(Telemetry::of_autoscaler());
         let groups = Arc::clone(&self.groups);
         let deps = AutoscalerDeps {
             supervisor: SupervisorLink {
@@ -192,6 +194,7 @@ impl Ours {
             groups: Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string()))),
             tls: self.tls.clone().map(tls_files),
             gpu_label: GPU_LABEL.to_owned(),
+            telemetry: Arc::clone(&telemetry),
             clock: Clock::starting_at(sim::VIRTUAL_EPOCH),
             seed,
             stop: stop.clone(),
@@ -204,7 +207,8 @@ impl Ours {
             }
         });
         let task = AbortOnDropHandle::new(task);
-        *self.running.lock().expect("no holder panics") = Some(Running { pipes, stop, task });
+        *self.running.lock().expect("no holder panics") =
+            Some(Running { telemetry, pipes, stop, task });
         tokio::time::sleep(STARTS_IN).await;
         Ok(())
     }
@@ -217,6 +221,12 @@ impl Ours {
             // A panic of the server is in its log, and later calls fail.
             let _ = task.await;
         }
+    }
+
+    /// Returns the text of `/metrics` of the server; empty while it is down.
+    pub fn metrics(&self) -> String {
+        let running = self.running.lock().expect("no holder panics");
+        running.as_ref().map(|it| it.telemetry.metrics()).unwrap_or_default()
     }
 
     /// Kills the process of the server.

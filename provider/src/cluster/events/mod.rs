@@ -1,10 +1,10 @@
-//! Kubernetes events about nodes and leases, in the core API group, because the published RBAC
-//! grants that one.
+//! Kubernetes events about nodes, leases and VirtualMachines, in the core API group, because the
+//! published RBAC grants that one.
 //!
 //! Names, fields and counting follow `k8s.io/client-go: tools/record`. A separate task sends the
 //! events, so that a cluster that does not accept them delays nothing else.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use provider_vcenter::Chain;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ impl Severity {
 /// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Subject {
-    api_version: &'static str,
+    api_version: Cow<'static, str>,
     kind: &'static str,
     /// Namespace of the object; `None` for an object without one, whose events are in the namespace
     /// `default`.
@@ -51,7 +51,7 @@ pub(crate) struct Subject {
 impl Subject {
     fn node(node: &Node) -> Self {
         Self {
-            api_version: "v1",
+            api_version: "v1".into(),
             kind: "Node",
             namespace: None,
             name: node.name.to_string(),
@@ -66,11 +66,22 @@ impl Subject {
             value.unwrap_or_default().to_owned()
         };
         Self {
-            api_version: "coordination.k8s.io/v1",
+            api_version: "coordination.k8s.io/v1".into(),
             kind: "Lease",
             namespace: Some(text("namespace")),
             name: text("name"),
             uid: text("uid"),
+        }
+    }
+
+    /// The subject of events about a VirtualMachine. An object that was never made has no UID.
+    pub(crate) fn virtual_machine(version: &str, namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
+            api_version: format!("vmoperator.vmware.com/{version}").into(),
+            kind: "VirtualMachine",
+            namespace: Some(namespace.to_owned()),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
         }
     }
 
@@ -140,7 +151,17 @@ impl Events {
         reason: &'static str,
         message: String,
     ) {
-        let subject = Subject::node(node);
+        self.record_about(Subject::node(node), severity, reason, message);
+    }
+
+    /// Records an event about any object, as [`Events::record`] does.
+    pub(crate) fn record_about(
+        &self,
+        subject: Subject,
+        severity: Severity,
+        reason: &'static str,
+        message: String,
+    ) {
         let key = Key { component: self.component, subject, severity, reason, message };
         let note = PendingEvent { key, at: self.clock.now() };
         if self.queue.try_send(note).is_err() {

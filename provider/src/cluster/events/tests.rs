@@ -43,7 +43,7 @@ fn forgetful(n_patches: usize) -> (Cluster, Writes) {
 fn note(object: usize, severity: Severity, message: usize) -> PendingEvent {
     let name = format!("node-{object}");
     let uid = format!("uid-{object}");
-    let subject = Subject { api_version: "v1", kind: "Node", namespace: None, name, uid };
+    let subject = Subject { api_version: "v1".into(), kind: "Node", namespace: None, name, uid };
     let message = message.to_string();
     let key = Key { component: "c", subject, severity, reason: "R", message };
     PendingEvent { key, at: jiff::Timestamp::UNIX_EPOCH }

@@ -16,7 +16,10 @@ use super::{
     group::{Group, GroupId, parse},
     supervisor::SupervisorMachines,
 };
-use crate::InputError;
+use crate::{
+    InputError,
+    telemetry::{AutoscalerMetrics, FileRead},
+};
 
 /// Time for which a group that left the file still answers. The autoscaler may ask for it until it
 /// has read the list of groups again.
@@ -37,6 +40,7 @@ pub(crate) struct Groups {
     turns: Mutex<BTreeMap<GroupId, Arc<Turn<()>>>>,
     warned: Mutex<BTreeSet<GroupId>>,
     reload: Notify,
+    metrics: Arc<AutoscalerMetrics>,
 }
 
 #[derive(Default)]
@@ -54,7 +58,11 @@ impl Groups {
     /// # Errors
     ///
     /// If the file cannot be read, is no list of groups, or has no valid group.
-    pub(crate) fn read(file: GroupsFile, namespace: &str) -> Result<Self, InputError> {
+    pub(crate) fn read(
+        file: GroupsFile,
+        namespace: &str,
+        metrics: Arc<AutoscalerMetrics>,
+    ) -> Result<Self, InputError> {
         let (name, text) = file()?;
         let mut parsed = parse(&name, &text, namespace)?;
         if parsed.groups.is_empty()
@@ -65,6 +73,7 @@ impl Groups {
         for refused in &parsed.refused {
             tracing::error!("ignoring a group: {refused}");
         }
+        metrics.set_refused(parsed.refused.len());
         let listed = parsed.groups.into_iter().map(Arc::new).collect();
         Ok(Self {
             file,
@@ -73,6 +82,7 @@ impl Groups {
             turns: Mutex::default(),
             warned: Mutex::default(),
             reload: Notify::new(),
+            metrics,
         })
     }
 
@@ -83,6 +93,15 @@ impl Groups {
     /// Returns the groups, in the order of the file.
     pub(crate) fn all(&self) -> Vec<Arc<Group>> {
         self.known().listed.clone()
+    }
+
+    /// Returns the groups that answer: those of the file, and those that left it a while ago.
+    pub(crate) fn answering(&self) -> Vec<Arc<Group>> {
+        let known = self.known();
+        let removed = known.removed.iter().filter(|(_, at)| at.elapsed() < REMEMBERED);
+        let is_listed = |group: &Arc<Group>| known.listed.iter().any(|it| it.id == group.id);
+        let removed = removed.map(|(group, _)| group).filter(|it| !is_listed(it));
+        known.listed.iter().chain(removed).cloned().collect()
     }
 
     /// Returns the group with this ID, also for [`REMEMBERED`] after it left the file.
@@ -133,33 +152,34 @@ impl Groups {
                 () = stop.cancelled() => {}
             }
             stop.run_until_cancelled(tokio::time::sleep_until(soonest)).await;
-            self.load();
+            self.metrics.file_read(self.load());
         }
     }
 
     /// Reads the file again. Errors leave the groups as they are.
-    fn load(&self) {
+    fn load(&self) -> FileRead {
         let text = (self.file)();
         let (name, text) = match text {
             Ok(read) => read,
             Err(err) => {
                 tracing::error!("cannot read the groups again; keeping the known ones: {err}");
-                return;
+                return FileRead::Failed;
             }
         };
         if self.known().text == text {
-            return;
+            return FileRead::Unchanged;
         }
         let parsed = match parse(&name, &text, &self.namespace) {
             Ok(parsed) => parsed,
             Err(err) => {
                 tracing::error!("cannot read the groups again; keeping the known ones: {err}");
-                return;
+                return FileRead::Failed;
             }
         };
         for refused in &parsed.refused {
             tracing::error!("ignoring a group: {refused}");
         }
+        self.metrics.set_refused(parsed.refused.len());
         let listed: Vec<Arc<Group>> = parsed.groups.into_iter().map(Arc::new).collect();
         tracing::info!(n = listed.len(), "read the groups again");
         let mut known = self.known();
@@ -171,5 +191,6 @@ impl Groups {
         known.removed.extend(gone.into_iter().map(|group| (group, now)));
         known.listed = listed;
         known.text = text;
+        FileRead::Applied
     }
 }

@@ -23,10 +23,19 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    groups::Groups, serve::Services, service::Service, supervisor::SupervisorMachines, tls::Tls,
+    groups::Groups,
+    instance::{Instance, State},
+    serve::Services,
+    service::Service,
+    supervisor::SupervisorMachines,
+    tls::Tls,
 };
 use crate::{
-    InputError, Listener, SupervisorLink, model::Clock, supervisor::VmOperatorVersion, tasks::Tasks,
+    InputError, Listener, SupervisorLink,
+    model::Clock,
+    supervisor::VmOperatorVersion,
+    tasks::Tasks,
+    telemetry::{AutoscalerMetrics, AutoscalerReading, GroupReading, Telemetry},
 };
 
 pub use groups::GroupsFile;
@@ -34,6 +43,8 @@ pub use tls::TlsFiles;
 
 /// Longest time for which the stop waits for open requests.
 const GRACE: Duration = Duration::from_secs(10);
+/// Longest time for which the stop waits for the last events about machines.
+const EVENTS_GRACE: Duration = Duration::from_secs(5);
 /// Interval at which the health of the server follows its view.
 const HEALTH: Duration = Duration::from_secs(1);
 
@@ -49,6 +60,8 @@ pub struct AutoscalerDeps {
     pub tls: Option<TlsFiles>,
     /// Label of Nodes with GPUs; empty if no group has GPUs.
     pub gpu_label: String,
+    /// Metrics and health, from [`Telemetry::of_autoscaler`].
+    pub telemetry: Arc<Telemetry>,
     /// Wall time.
     pub clock: Clock,
     /// Seed of every random draw.
@@ -77,7 +90,8 @@ impl AutoscalerDeps {
     ///
     /// If a file cannot be read or used. A file with one wrong group among others can be used.
     pub fn prepare(self) -> Result<AutoscalerServer, InputError> {
-        let groups = Arc::new(Groups::read(Arc::clone(&self.groups), &self.supervisor.namespace)?);
+        let (file, metrics) = (Arc::clone(&self.groups), self.telemetry.autoscaler());
+        let groups = Arc::new(Groups::read(file, &self.supervisor.namespace, metrics)?);
         let tls = self.tls.clone().map(Tls::read).transpose()?.map(Arc::new);
         Ok(AutoscalerServer { deps: self, groups, tls })
     }
@@ -94,17 +108,22 @@ impl AutoscalerServer {
     pub async fn serve(self, listener: impl Listener + 'static) -> Result<(), AutoscalerPanicked> {
         let Self { deps, groups, tls } = self;
         let link = deps.supervisor;
-        let machines = SupervisorMachines::new(
+        let (machines, sending) = SupervisorMachines::new(
             link.client,
             &link.namespace,
             deps.version,
             deps.clock.clone(),
             deps.seed,
+            &deps.telemetry,
         );
+        let metrics = deps.telemetry.autoscaler();
+        show(&metrics, Arc::clone(&groups), machines.clone());
         let (crash, panicked) = (CancellationToken::new(), CancellationToken::new());
         let _abort = crash.clone().drop_guard();
         let tasks = Tasks::new(&crash, &panicked);
         machines.spawn(&tasks);
+        let senders = Tasks::new(&crash, &panicked);
+        senders.spawn(tracing::info_span!("events"), sending);
         let (follower, follows) = (Arc::clone(&groups), machines.clone());
         let stopping = tasks.stopping();
         tasks.spawn(tracing::info_span!("groups"), async move {
@@ -116,24 +135,63 @@ impl AutoscalerServer {
         }
         let service =
             Service::new(groups, machines.clone(), &deps.gpu_label, deps.clock, tasks.clone());
-        let services = Services::new(service);
+        let services = Services::new(service, Arc::clone(&metrics));
         services.set_serving(false).await;
-        let health = services.clone();
-        tasks.spawn_droppable(tracing::info_span!("health"), async move {
-            loop {
-                health.set_serving(machines.usable().is_ok()).await;
-                tokio::time::sleep(HEALTH).await;
-            }
-        });
+        let follow = follow_health(services.clone(), machines);
+        tasks.spawn_droppable(tracing::info_span!("health"), follow);
         let outcome = tokio::select! {
             biased;
             () = deps.stop.cancelled() => Ok(()),
             () = panicked.cancelled() => Err(AutoscalerPanicked),
             () = serve::serve(listener, tls, services, &tasks) => Ok(()),
         };
-        if !tasks.stop(GRACE).await {
-            tracing::warn!("the server did not stop in time; dropping its tasks");
-        }
+        end(&tasks, &senders, &metrics).await;
         outcome
     }
+}
+
+/// Sets gRPC health by the view of the machines, forever.
+async fn follow_health(services: Services, machines: SupervisorMachines) {
+    loop {
+        services.set_serving(machines.usable().is_ok()).await;
+        tokio::time::sleep(HEALTH).await;
+    }
+}
+
+/// Ends the tasks of the server, and then the sender of events when it has sent those of the tasks.
+async fn end(tasks: &Tasks, senders: &Tasks, metrics: &AutoscalerMetrics) {
+    if !tasks.stop(GRACE).await {
+        tracing::warn!("the server did not stop in time; dropping its tasks");
+    }
+    // The sender ends with the last recorder of events, which the function of the metrics has.
+    metrics.set_probe(Box::new(|| AutoscalerReading {
+        trouble: Some("the server has stopped".to_owned()),
+        ..AutoscalerReading::default()
+    }));
+    if !senders.stop(EVENTS_GRACE).await {
+        tracing::warn!("not all events about machines could be written before the stop");
+    }
+}
+
+/// Has the metrics show the groups and their machines.
+fn show(metrics: &AutoscalerMetrics, groups: Arc<Groups>, machines: SupervisorMachines) {
+    metrics.set_probe(Box::new(move || {
+        let is_loaded = machines.is_loaded();
+        let reading = |group: Arc<group::Group>| {
+            let instances = machines.instances(&group);
+            let has_failed = |it: &&Instance| matches!(it.state, State::Failed(_));
+            GroupReading {
+                id: group.id.to_string(),
+                min: group.min,
+                max: group.max,
+                size: is_loaded.then(|| plan::target(&instances)),
+                n_failed: instances.iter().filter(has_failed).count(),
+            }
+        };
+        AutoscalerReading {
+            groups: groups.answering().into_iter().map(reading).collect(),
+            view_age: machines.view_age(),
+            trouble: machines.usable().err(),
+        }
+    }));
 }

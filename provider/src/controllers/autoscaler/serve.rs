@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, body::Body};
+use tonic::{Code, Status, body::Body};
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
@@ -17,8 +17,8 @@ use tonic_health::{
 };
 use tower::Service as _;
 
-use super::{service::Service, tls::Tls};
-use crate::{Listener, tasks::Tasks};
+use super::{service::Service, status, tls::Tls};
+use crate::{Listener, tasks::Tasks, telemetry::AutoscalerMetrics};
 
 /// Interval of pings on a connection; the autoscaler sends none. A dead connection would otherwise
 /// stay until the operating system gives up.
@@ -47,15 +47,17 @@ pub(super) struct Services {
     cloud_provider: CloudProviderServer<Service>,
     health: HealthServer<HealthService>,
     reporter: HealthReporter,
+    metrics: Arc<AutoscalerMetrics>,
 }
 
 impl Services {
     /// Makes the services. [`Services::set_serving`] sets their health, which the caller does before
     /// it serves.
-    pub(super) fn new(service: Service) -> Self {
+    pub(super) fn new(service: Service, metrics: Arc<AutoscalerMetrics>) -> Self {
         let reporter = HealthReporter::new();
         let health = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
-        Self { cloud_provider: CloudProviderServer::new(service), health, reporter }
+        let cloud_provider = CloudProviderServer::new(service);
+        Self { cloud_provider, health, reporter, metrics }
     }
 
     /// Sets the answer of gRPC health.
@@ -66,8 +68,18 @@ impl Services {
         }
     }
 
-    /// Answers one request. The first part of the path names the service.
-    async fn answer(mut self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    /// Answers one request, and measures it.
+    async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        let mut timer = self.metrics.call(request.uri().path());
+        let Ok(answer) = self.dispatch(request).await;
+        // Only an answer that fails at once has a code in its head; all others succeed.
+        let code = answer.headers().get(Status::GRPC_STATUS).map(|it| it.as_bytes());
+        timer.set_code(status::name(code.map_or(Code::Ok, Code::from_bytes)));
+        Ok(answer)
+    }
+
+    /// Has the service answer that the first part of the path names.
+    async fn dispatch(mut self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
         let service = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
         match service.as_str() {
             externalgrpc::SERVICE => self.cloud_provider.call(request).await,

@@ -129,8 +129,8 @@ impl Service {
 
     async fn increase(&self, id: &str, delta: i32, budget: Duration) -> Result<(), Status> {
         let (group, instances) = self.loaded(id)?;
-        let n = plan::increase(&group, plan::target(&instances), delta).map_err(refuse)?;
-        let created = self.machines.create(&group, n, None, budget).await;
+        let causes = plan::increase(&group, plan::target(&instances), delta).map_err(refuse)?;
+        let created = self.machines.create(&group, causes, None, budget).await;
         created.map_err(|err| status::of_creation(&err))?;
         tracing::info!(group = %group.id, delta, "raised the size of the group");
         Ok(())
@@ -141,7 +141,7 @@ impl Service {
         let membership = |node: &NamedNode| self.machines.membership(&group, node);
         let deletion = plan::delete(&group, &instances, nodes, membership).map_err(refuse)?;
         let mut replacing = Created::default();
-        if deletion.replacements > 0 {
+        if !deletion.replacements.is_empty() {
             let pause = self.pause_of_replacement(&group.name);
             let created =
                 self.machines.create(&group, deletion.replacements, Some(pause), budget).await;

@@ -18,8 +18,9 @@ pub(crate) use template::{Capacity, Platform, node};
 pub(crate) struct GroupId(String);
 
 impl GroupId {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+    /// The ID of a group whose machines are VirtualMachines of a namespace.
+    pub(crate) fn of_virtual_machines(namespace: &str, group: &str) -> Self {
+        Self(format!("VirtualMachine/{namespace}/{group}"))
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -1,12 +1,16 @@
 //! Decisions about the size of a group, as pure functions of its instances and the request.
 
-use std::collections::BTreeSet;
+mod event;
+
+use std::collections::BTreeMap;
 
 use super::{
     group::Group,
     instance::{Instance, State},
 };
 use crate::model::ProviderId;
+
+pub(crate) use self::event::{Cause, MachineChange, MachineEvent};
 
 /// Reason why a request is refused. Nothing changes then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,13 +59,20 @@ pub(crate) enum Membership {
     Unknown,
 }
 
+/// An instance to delete, and the call that asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Victim {
+    pub(crate) id: ProviderId,
+    pub(crate) cause: Cause,
+}
+
 /// Instances to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deletion {
     /// Instances to delete, each once.
-    pub(crate) victims: Vec<ProviderId>,
-    /// Number of instances to create in their place.
-    pub(crate) replacements: usize,
+    pub(crate) victims: Vec<Victim>,
+    /// The cause of each instance to create in their place.
+    pub(crate) replacements: Vec<Cause>,
 }
 
 /// Returns the number of instances that count for the wanted number.
@@ -69,15 +80,15 @@ pub(crate) fn target(instances: &[Instance]) -> usize {
     instances.iter().filter(|it| it.state.counts()).count()
 }
 
-/// Returns the number of instances to create.
-pub(crate) fn increase(group: &Group, target: usize, delta: i32) -> Result<usize, Refusal> {
+/// Returns the cause of each instance to create.
+pub(crate) fn increase(group: &Group, target: usize, delta: i32) -> Result<Vec<Cause>, Refusal> {
     let more = usize::try_from(delta).ok().filter(|more| *more > 0);
     let more = more.ok_or(Refusal::IncreaseByNothing(delta))?;
     if target.saturating_add(more) > group.max as usize {
         let group_id = group.id.to_string();
         return Err(Refusal::AboveMax { group: group_id, target, more: delta, max: group.max });
     }
-    Ok(more)
+    Ok(vec![Cause::increase(group, delta); more])
 }
 
 /// Decides about the deletion of nodes. `membership` says for a node whether it is an instance.
@@ -90,8 +101,8 @@ pub(crate) fn delete(
     nodes: &[NamedNode],
     membership: impl Fn(&NamedNode) -> Membership,
 ) -> Result<Deletion, Refusal> {
-    let mut usual = BTreeSet::new();
-    let mut failed = BTreeSet::new();
+    let mut usual = BTreeMap::new();
+    let mut failed = BTreeMap::new();
     for node in nodes {
         if node.id.is_empty() && node.name.is_empty() {
             return Err(Refusal::NamelessNode);
@@ -100,10 +111,10 @@ pub(crate) fn delete(
         match membership(node) {
             Membership::Here(it) if it.state == State::Deleting => {}
             Membership::Here(it) if is_failed_creation(node, &it) => {
-                failed.insert(it.id);
+                failed.insert(it.id, node);
             }
             Membership::Here(it) => {
-                usual.insert(it.id);
+                usual.insert(it.id, node);
             }
             Membership::Deleted => {}
             Membership::Elsewhere(group) => return Err(Refusal::OtherGroup { name, group }),
@@ -120,8 +131,10 @@ pub(crate) fn delete(
         return Err(Refusal::BelowMin { group: group_id, target, fewer, min: group.min });
     }
     let left = target.saturating_sub(fewer + failed.len());
-    let replacements = min.saturating_sub(left).min(failed.len());
-    let victims = usual.into_iter().chain(failed).collect();
+    let replaced = failed.values().take(min.saturating_sub(left));
+    let replacements = replaced.map(|node| Cause::replacement(group, node)).collect();
+    let victim = |(id, node)| Victim { id, cause: Cause::deletion(group, node) };
+    let victims = usual.into_iter().chain(failed).map(victim).collect();
     Ok(Deletion { victims, replacements })
 }
 
@@ -138,7 +151,7 @@ pub(crate) fn decrease(
     group: &Group,
     instances: &[Instance],
     delta: i32,
-) -> Result<Vec<ProviderId>, Refusal> {
+) -> Result<Vec<Victim>, Refusal> {
     if delta >= 0 {
         return Err(Refusal::DecreaseByNothing(delta));
     }
@@ -151,7 +164,8 @@ pub(crate) fn decrease(
     let mut pending: Vec<&Instance> = counting().filter(|it| !it.is_materialized).rev().collect();
     pending.sort_by_key(|it| !matches!(it.state, State::Failed(_)));
     let n = usize::try_from(delta.unsigned_abs()).unwrap_or(usize::MAX);
-    Ok(pending.into_iter().take(n).map(|it| it.id).collect())
+    let victim = |it: &Instance| Victim { id: it.id, cause: Cause::decrease(group, delta) };
+    Ok(pending.into_iter().take(n).map(victim).collect())
 }
 
 #[cfg(test)]

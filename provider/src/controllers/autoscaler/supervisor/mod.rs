@@ -4,9 +4,11 @@
 //! deleted, so a restart loses nothing. One list and one watch keep a view of the objects, and
 //! every answer comes from the view. A creation or deletion changes the view before it returns.
 
-mod changes;
 mod classes;
+mod create;
+mod delete;
 mod follow;
+mod leftovers;
 mod machine;
 #[cfg(test)]
 mod tests;
@@ -22,24 +24,35 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::changes::{CreateError, Created, DeleteError};
-use self::{machine::GROUP_LABEL, view::View};
+pub(crate) use self::{
+    create::{CreateError, Created},
+    delete::DeleteError,
+};
+use self::{
+    machine::{GROUP_LABEL, Machine},
+    view::View,
+};
 use super::{
-    group::{Capacity, Group},
+    group::{Capacity, Group, GroupId},
     instance::Instance,
-    plan::{Membership, NamedNode},
+    plan::{Cause, MachineChange, MachineEvent, Membership, NamedNode},
 };
 use crate::{
-    cluster::{Cluster, encode},
+    cluster::{Cluster, Events, Subject, encode},
     model::Clock,
     supervisor::VmOperatorVersion,
     tasks::Tasks,
+    telemetry::{AutoscalerMetrics, Telemetry},
 };
 
 /// Requests per second to the Supervisor after a burst. The autoscaler waits for each change, so
 /// both are larger than client-go's.
 const QPS: f64 = 50.0;
 const BURST: u32 = 100;
+/// Largest number of requests of one change at a time.
+const AT_A_TIME: usize = 16;
+/// Component of the events about machines.
+const COMPONENT: &str = "cluster-autoscaler-provider";
 /// Age of the view from which the backend no longer trusts it.
 const MAX_AGE: Duration = Duration::from_secs(300);
 
@@ -47,8 +60,26 @@ const MAX_AGE: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 pub(crate) struct SupervisorMachines(Arc<Shared>);
 
+/// The machine that a change is about.
+#[derive(Clone, Copy)]
+struct Changed<'a> {
+    /// Name of the group.
+    group: &'a str,
+    name: &'a str,
+    /// Empty if the object was never made.
+    uid: &'a str,
+}
+
+impl<'a> From<&'a Machine> for Changed<'a> {
+    fn from(machine: &'a Machine) -> Self {
+        Self { group: &machine.group, name: &machine.name, uid: &machine.uid }
+    }
+}
+
 struct Shared {
     cluster: Cluster,
+    events: Events,
+    metrics: Arc<AutoscalerMetrics>,
     namespace: String,
     version: VmOperatorVersion,
     clock: Clock,
@@ -62,15 +93,24 @@ struct Shared {
 }
 
 impl SupervisorMachines {
+    /// Returns the backend, and the future that writes its events until the backend and its clones
+    /// are dropped. Events have a rate limit of their own, so that they do not delay changes.
     pub(crate) fn new(
         client: kube::Client,
         namespace: &str,
         version: VmOperatorVersion,
         clock: Clock,
         seed: u64,
-    ) -> Self {
-        Self(Arc::new(Shared {
-            cluster: Cluster::new(client, QPS, BURST),
+        telemetry: &Telemetry,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let cluster =
+            |client| Cluster::new(client, QPS, BURST).with_counter(telemetry.supervisor_requests());
+        let of_events = cluster(client.clone());
+        let (events, sending) = Events::new(COMPONENT, of_events, clock.clone());
+        let machines = Self(Arc::new(Shared {
+            cluster: cluster(client),
+            events,
+            metrics: telemetry.autoscaler(),
             namespace: namespace.to_owned(),
             version,
             clock,
@@ -79,7 +119,8 @@ impl SupervisorMachines {
             classes: Mutex::default(),
             n_drawn: AtomicU64::new(0),
             wake: tokio::sync::Notify::new(),
-        }))
+        }));
+        (machines, sending)
     }
 
     /// Spawns the tasks that keep the view, delete what is left of failed increases, and start
@@ -97,6 +138,26 @@ impl SupervisorMachines {
 
     fn view(&self) -> MutexGuard<'_, View> {
         self.0.view.lock().expect("no holder panics")
+    }
+
+    /// Counts a change of a machine, and records an event about it. Never waits and never fails: the
+    /// change counts without the event, too.
+    fn record(&self, of: Changed<'_>, change: &MachineChange, cause: &Cause) {
+        let Changed { group, name, uid } = of;
+        let Shared { version, namespace, events, metrics, .. } = &*self.0;
+        let group = GroupId::of_virtual_machines(namespace, group);
+        match change {
+            MachineChange::Created => metrics.machine_created(group.as_str()),
+            MachineChange::Deleted | MachineChange::Undone => {
+                metrics.machine_deleted(group.as_str());
+            }
+            MachineChange::NotCreated(_) | MachineChange::NotDeleted(_) => {
+                metrics.machine_failed(group.as_str());
+            }
+        }
+        let subject = Subject::virtual_machine(version.as_str(), namespace, name, uid);
+        let MachineEvent { severity, reason, message } = change.event(cause);
+        events.record_about(subject, severity, reason, message);
     }
 
     fn now(&self) -> Timestamp {
@@ -121,6 +182,11 @@ impl SupervisorMachines {
             }
             Some(_) => Ok(()),
         }
+    }
+
+    /// Returns the age of the view; `None` before the first list.
+    pub(crate) fn view_age(&self) -> Option<Duration> {
+        self.view().current_at.map(|at| at.elapsed())
     }
 
     /// True once the machines were listed.

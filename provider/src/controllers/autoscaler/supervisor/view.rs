@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{
     super::{
         instance::Instance,
-        plan::{Membership, NamedNode},
+        plan::{Cause, Membership, NamedNode},
     },
     machine::Machine,
 };
@@ -31,11 +31,20 @@ pub(super) struct View {
     pub(super) seen_at: String,
     /// Names of the groups that adopt machines that others created.
     pub(super) adopting: BTreeSet<String>,
-    /// Machines of an increase that failed, with their names and the time of the failure. They do not
-    /// count, and a task deletes them.
-    pub(super) undone: BTreeMap<ProviderId, (String, Instant)>,
+    /// Machines of an increase that failed. They do not count, and a task deletes them.
+    pub(super) undone: BTreeMap<ProviderId, Undone>,
     /// Time at which the server last proved the view to be current; `None` before the first list.
     pub(super) current_at: Option<Instant>,
+}
+
+/// A machine of an increase that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Undone {
+    pub(super) name: String,
+    /// Time of the failure.
+    pub(super) since: Instant,
+    /// The call that failed.
+    pub(super) cause: Cause,
 }
 
 /// A machine that left the view.

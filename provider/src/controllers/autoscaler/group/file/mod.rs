@@ -186,7 +186,7 @@ fn read(value: &Value, namespace: &str) -> Result<Group, InputError> {
         .map_err(|err| err.at_key("secretName").at_key("bootstrap").at_key("machine"))?;
     let options = options(it.options).map_err(at("options"))?;
     Ok(Group {
-        id: GroupId::new(format!("VirtualMachine/{namespace}/{}", it.name)),
+        id: GroupId::of_virtual_machines(namespace, &it.name),
         name: it.name,
         min,
         max,

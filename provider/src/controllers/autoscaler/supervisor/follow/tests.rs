@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::super::{SupervisorMachines, machine::*};
 use crate::{
     TokenSource, authenticated, controllers::autoscaler::group::parse, model::Clock,
-    supervisor::VmOperatorVersion, tasks::Tasks,
+    supervisor::VmOperatorVersion, tasks::Tasks, telemetry::Telemetry,
 };
 
 const MACHINES: &str = "/apis/vmoperator.vmware.com/v1alpha5/namespaces/workloads/virtualmachines";
@@ -35,7 +35,9 @@ async fn the_view_follows_the_objects_through_many_watches_with_one_list() {
     let client = authenticated(client, Arc::new(tokens), agent);
     let clock = Clock::starting_at(sim::VIRTUAL_EPOCH);
     let version = VmOperatorVersion::V1Alpha5;
-    let machines = SupervisorMachines::new(client.clone(), "workloads", version, clock, 1);
+    let telemetry = Telemetry::of_autoscaler();
+    let (machines, _) =
+        SupervisorMachines::new(client.clone(), "workloads", version, clock, 1, &telemetry);
     let tasks = Tasks::new(&CancellationToken::new(), &CancellationToken::new());
     machines.spawn(&tasks);
     let group = parse("f", GROUPS, "workloads").unwrap().groups.remove(0);

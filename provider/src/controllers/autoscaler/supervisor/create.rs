@@ -1,0 +1,169 @@
+//! Creates machines.
+
+use std::{
+    sync::{Mutex, atomic::Ordering},
+    time::Duration,
+};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
+use provider_vcenter::Chain;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    super::{
+        group::Group,
+        instance::one_line,
+        plan::{Cause, MachineChange},
+    },
+    AT_A_TIME, BURST, Changed, QPS, SupervisorMachines,
+    machine::{Machine, NewMachine, manifest},
+};
+use crate::{
+    cluster::{ClusterError, encode},
+    model::ProviderId,
+};
+
+/// Number of names that are tried for one machine.
+const MOST_NAMES: usize = 50;
+/// Namespace of the BIOS UUIDs that this server chooses.
+const UUIDS: Uuid = Uuid::from_u128(0x8d5e_71a0_3c1f_4b62_9a7e_2f3d_11c0_54b8);
+const LETTERS: &[u8; 32] = b"bcdfghjklmnpqrstvwxz2456789acdef";
+
+/// Machines that were created, or for which a request was sent, and the calls that asked for them.
+#[derive(Debug, Default)]
+pub(crate) struct Created(pub(super) Vec<(NewMachine, Cause)>);
+
+/// Reason why machines were not created.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CreateError {
+    #[error(transparent)]
+    Request(#[from] ClusterError),
+    #[error("{n} machines cannot be created within {budget:?}; the size stays")]
+    Late { n: usize, budget: Duration },
+}
+
+impl SupervisorMachines {
+    /// Creates one machine of a group for each cause, and returns them. VM Operator makes them at
+    /// once, or after `held_for`.
+    ///
+    /// # Errors
+    ///
+    /// If one object cannot be created, or not all within `budget`. Those that were tried do not
+    /// count then, and a task deletes them.
+    pub(crate) async fn create(
+        &self,
+        group: &Group,
+        causes: Vec<Cause>,
+        held_for: Option<Duration>,
+        budget: Duration,
+    ) -> Result<Created, CreateError> {
+        let n = causes.len();
+        #[expect(clippy::cast_precision_loss, reason = "a group has at most 20,000 instances")]
+        if n as f64 > f64::from(BURST) + QPS * budget.as_secs_f64() {
+            return Err(CreateError::Late { n, budget });
+        }
+        let held_until = held_for.and_then(|it| self.now().checked_add(it).ok());
+        let tried = Mutex::default();
+        let create = |cause| self.create_one(group, cause, held_until, &tried);
+        let all = futures::stream::iter(causes.into_iter().map(create));
+        let all = all.buffer_unordered(AT_A_TIME).try_collect::<()>();
+        let result = tokio::time::timeout(budget, all).await;
+        let tried = Created(tried.into_inner().expect("no holder panics"));
+        let err = match result {
+            Ok(Ok(())) => return Ok(tried),
+            Ok(Err(err)) => CreateError::Request(err),
+            Err(_) => CreateError::Late { n, budget },
+        };
+        tracing::warn!(group = %group.id, error = %Chain(&err), "creating machines failed; deleting those of this increase");
+        // Each request may have arrived, so everything that was tried is undone.
+        self.undo_later(tried);
+        Err(err)
+    }
+
+    async fn create_one(
+        &self,
+        group: &Group,
+        cause: Cause,
+        held_until: Option<Timestamp>,
+        tried: &Mutex<Vec<(NewMachine, Cause)>>,
+    ) -> Result<(), ClusterError> {
+        let tried = || tried.lock().expect("no holder panics");
+        let mut last = None;
+        for _ in 0..MOST_NAMES {
+            let (name, bios_uuid) = self.identity(&group.name);
+            // A machine of an earlier process may have this identity. It must never be in `tried`,
+            // whose machines are deleted if the increase fails.
+            if self.view().knows(ProviderId(bios_uuid), &name) {
+                continue;
+            }
+            let new = NewMachine { name, bios_uuid, held_until };
+            tried().push((new.clone(), cause.clone()));
+            match self.make(group, &new).await {
+                Ok(Made::New(machine)) => {
+                    tracing::info!(group = %group.id, machine = %machine.name, provider_id = %machine.id, "created a VirtualMachine");
+                    let of = Changed::from(&*machine);
+                    self.record(of, &MachineChange::Created, &cause);
+                    self.view().apply(*machine);
+                    return Ok(());
+                }
+                Ok(Made::NameTaken(err)) => {
+                    tried().retain(|(it, _)| it.name != new.name);
+                    last = Some(err);
+                }
+                Err(err) => {
+                    let change = MachineChange::NotCreated(one_line(&Chain(&err).to_string()));
+                    let of = Changed { group: &group.name, name: &new.name, uid: "" };
+                    self.record(of, &change, &cause);
+                    return Err(err);
+                }
+            }
+        }
+        let (path, what) =
+            (self.0.machines_path(), "no free name for a new VirtualMachine".to_owned());
+        Err(last.unwrap_or(ClusterError::Malformed { path, what }))
+    }
+
+    /// Creates the object of a machine. Repeats a request whose answer was lost.
+    async fn make(&self, group: &Group, new: &NewMachine) -> Result<Made, ClusterError> {
+        let path = self.0.machines_path();
+        let object = manifest(group, &self.0.namespace, self.0.version.as_str(), new);
+        let is_new = |it: &Machine| it.is_own && it.id == ProviderId(new.bios_uuid);
+        let read = |object: &Value| Machine::read(object).filter(is_new).map(Box::new);
+        let first = self.0.cluster.post(&path, &object).await;
+        let is_lost =
+            matches!(first, Err(ClusterError::Transport { .. } | ClusterError::TimedOut { .. }));
+        let answer = if is_lost { self.0.cluster.post(&path, &object).await } else { first };
+        match answer {
+            Ok(created) => read(&created).map(Made::New).ok_or_else(|| {
+                let what = "an object that is not the created VirtualMachine".to_owned();
+                ClusterError::Malformed { path, what }
+            }),
+            Err(err) if err.is_conflict() => {
+                let existing = self.0.cluster.get(&format!("{path}/{}", encode(&new.name))).await?;
+                Ok(read(&existing).map_or(Made::NameTaken(err), Made::New))
+            }
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Draws the name and the BIOS UUID of a new machine. They repeat only in a process with the same
+    /// seed that draws at the same time.
+    fn identity(&self, group: &str) -> (String, Uuid) {
+        let n = self.0.n_drawn.fetch_add(1, Ordering::Relaxed);
+        let (seed, now) = (self.0.seed, self.now().as_nanosecond());
+        let text = format!("{}/{group}/{seed}/{now}/{n}", self.0.namespace);
+        let bios_uuid = Uuid::new_v5(&UUIDS, text.as_bytes());
+        let letter = |byte: &u8| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]);
+        let suffix: String = bios_uuid.as_bytes()[..5].iter().map(letter).collect();
+        (format!("{group}-{suffix}"), bios_uuid)
+    }
+}
+
+/// Result of the creation of an object.
+enum Made {
+    New(Box<Machine>),
+    /// Another machine has the name, as this answer says.
+    NameTaken(ClusterError),
+}
