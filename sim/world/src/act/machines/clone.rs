@@ -3,7 +3,7 @@
 use super::creation::{check, settle};
 use super::placement::Places;
 use crate::act::Execution;
-use crate::vcenter::identity::{bios_uuid, card, spare_address};
+use crate::vcenter::identity::{bios_uuid, mac, spare_address};
 use crate::vcenter::{
     Change, CloneWork, Config, Connection, Data, Entity, Guest, Kind, Machine, MoRef,
     NextGuestReport, Power, Setting, VcFault,
@@ -37,8 +37,8 @@ impl Execution<'_> {
         config.change_version = 1;
         config.created = self.now;
         forget_files(&mut config);
-        for (n, copy) in (0..).zip(&mut config.cards) {
-            copy.mac = card(n, id, copy.network).mac;
+        for copy in &mut config.cards {
+            copy.mac = mac(copy.key, id);
         }
         let mut machine = Machine {
             config,

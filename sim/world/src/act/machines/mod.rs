@@ -6,6 +6,9 @@ mod devices;
 mod placement;
 mod power;
 mod running;
+mod slots;
+#[cfg(test)]
+mod tests;
 
 use uuid::Uuid;
 
