@@ -202,6 +202,32 @@ async fn a_changed_setting_is_reported_to_filters() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_added_card_is_reported_to_a_filter_of_the_number_of_cards() {
+    let (_sim, mut client, one) = machine_off().await;
+    let spec = format!(
+        "<spec>{}{}</spec><partialUpdates>false</partialUpdates>",
+        props("VirtualMachine", &["summary.config.numEthernetCards"]),
+        object("VirtualMachine", &one)
+    );
+    client.call("CreateFilter", COLLECTOR, &spec).await.ok();
+    let first = client.call("WaitForUpdatesEx", COLLECTOR, "").await.returned().expect("updates");
+    reconfigure(&mut client, &one, CARD).await.expect("a new card");
+    let wait = format!(
+        "<version>{}</version><options><maxWaitSeconds>1</maxWaitSeconds></options>",
+        first.text_of("version")
+    );
+    let next = client.call("WaitForUpdatesEx", COLLECTOR, &wait).await;
+    assert!(next.body.contains("<name>summary.config.numEthernetCards</name>"), "{}", next.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_rate_of_very_many_processors_is_the_highest_number() {
+    let (_sim, mut client, one) = machine_off().await;
+    reconfigure(&mut client, &one, "<numCPUs>2147483647</numCPUs>").await.expect("processors");
+    assert_eq!(text(&mut client, &one, "runtime.maxCpuUsage").await, "2147483647");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_running_machine_gets_processors_only_with_hot_add() {
     let (_sim, mut client, one) = machine_off().await;
     let this = ("VirtualMachine", one.as_str());
