@@ -398,6 +398,12 @@ async fn a_template_is_cloned_into_a_pool() {
     let nowhere = run(&mut client, "CloneVM_Task", this, &clone("m", "", false, false)).await;
     assert_eq!(nowhere, Err("InvalidArgument".to_owned()));
     let pool = format!("<pool type=\"ResourcePool\">{pool}</pool>");
+    let not_supported = Err("NotSupported".to_owned());
+    let present = text(&mut client, &template, "runtime.host").await;
+    for host in [String::new(), format!("<host type=\"HostSystem\">{present}</host>")] {
+        let on = run(&mut client, "PowerOnVM_Task", this, &host).await;
+        assert_eq!(on, not_supported, "{host}");
+    }
     let machine = run(&mut client, "CloneVM_Task", this, &clone("m", &pool, false, true)).await;
     let machine = machine.expect("a machine");
     assert_eq!(text(&mut client, &machine, "config.template").await, "false");

@@ -12,8 +12,8 @@ use crate::vcenter::{
 impl Execution<'_> {
     /// Creates a copy of a machine or template. The copy has the configuration of the source with the
     /// changes of the spec, but UUIDs, MAC addresses, host name and addresses of its own. Refuses
-    /// what the creation of a machine refuses, a source that vCenter cannot manage, and a source
-    /// without a pool if the work names none.
+    /// what the creation of a machine refuses, a source that vCenter cannot manage, a source without a
+    /// pool if the work names none, and a template that shall be powered on.
     pub(in crate::act) fn clone_machine(
         &mut self,
         vcenter: &str,
@@ -21,6 +21,9 @@ impl Execution<'_> {
         work: &CloneWork,
     ) -> Result<MoRef, VcFault> {
         let CloneWork { folder, spec, pool, host, template, power_on } = work;
+        if *template && *power_on {
+            return Err(VcFault::NotSupported);
+        }
         let original = self.manageable(vcenter, source)?.clone();
         let name = self.free_name(vcenter, *folder, spec)?;
         let pool = pool.or(original.pool);

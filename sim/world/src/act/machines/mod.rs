@@ -298,7 +298,9 @@ impl Execution<'_> {
         self.change(vcenter, id, Change::Removed);
         self.change(vcenter, new, Change::Created(Box::new(entity)));
         self.move_kubelet(vcenter, id, new);
-        self.boot(vcenter, new);
+        if !self.machine(vcenter, new)?.config.template {
+            self.boot(vcenter, new);
+        }
         Ok(())
     }
 
