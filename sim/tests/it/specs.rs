@@ -457,3 +457,52 @@ async fn a_move_changes_host_and_pool_only() {
     assert_eq!(text(&mut client, &one, "runtime.host").await, host);
     assert_eq!(text(&mut client, &one, "resourcePool").await, pool);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reference_to_an_object_of_another_type_is_refused() {
+    let (_sim, mut client) = lab(1).await;
+    let one = client.machine("node-0001").await;
+    let host = path(&mut client, "DC0/host/DC0_C1/DC0_C1_H0").await;
+    let spec = |more: &str| format!("<spec>{more}<host type=\"HostSystem\">{host}</host></spec>");
+    let this = ("VirtualMachine", one.as_str());
+    for (operation, arguments, fault) in [
+        // The stated type is not the declared one.
+        (
+            "RelocateVM_Task",
+            spec(&format!("<pool type=\"HostSystem\">{host}</pool>")),
+            "InvalidArgument",
+        ),
+        (
+            "RelocateVM_Task",
+            spec(&format!("<datastore type=\"VirtualMachine\">{one}</datastore>")),
+            "InvalidArgument",
+        ),
+        // No object of the stated type has the id.
+        (
+            "RelocateVM_Task",
+            spec(&format!("<pool type=\"ResourcePool\">{host}</pool>")),
+            "ManagedObjectNotFound",
+        ),
+        (
+            "RelocateVM_Task",
+            spec(&format!("<datastore type=\"Datastore\">{one}</datastore>")),
+            "ManagedObjectNotFound",
+        ),
+        (
+            "PowerOnVM_Task",
+            format!("<host type=\"HostSystem\">{one}</host>"),
+            "ManagedObjectNotFound",
+        ),
+        (
+            "PowerOnVM_Task",
+            format!("<host type=\"VirtualMachine\">{one}</host>"),
+            "InvalidArgument",
+        ),
+    ] {
+        let refused = run(&mut client, operation, this, &arguments).await;
+        assert_eq!(refused, Err(fault.to_owned()), "{operation} {arguments}");
+    }
+    let pool = "<pool type=\"VirtualApp\">resgroup-v999</pool>";
+    let refused = run(&mut client, "RelocateVM_Task", this, &spec(pool)).await;
+    assert_eq!(refused, Err("ManagedObjectNotFound".to_owned()), "a vApp is a pool");
+}

@@ -78,10 +78,10 @@ impl Execution<'_> {
         }
         let compute = |host| inventory.get(host).and_then(|it| it.parent);
         let pool = match pool {
-            Some(pool) if inventory.get(pool).is_none() => {
-                return Err(VcFault::ManagedObjectNotFound(pool));
-            }
-            Some(pool) => Some(pool),
+            Some(pool) => match inventory.get(pool).map(|it| &it.data) {
+                Some(Data::Pool { .. }) => Some(pool),
+                _ => return Err(VcFault::ManagedObjectNotFound(pool)),
+            },
             None if compute(host) == compute(machine.host) => machine.pool,
             None => match compute(host).and_then(|up| inventory.get(up)).map(|it| &it.data) {
                 Some(Data::Compute { pool, .. }) => Some(*pool),
