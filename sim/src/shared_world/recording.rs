@@ -27,9 +27,9 @@ struct Head<S> {
     state: S,
 }
 
-/// A line of a recording after the first: an event or a mark.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+/// A line of a recording after the first, as a recorder writes it: an event or a mark.
+#[derive(Serialize)]
+#[serde(untagged)]
 enum Line<E> {
     /// An event of the world, with the world time at which it happened.
     Event { t: Time, event: E },
@@ -37,9 +37,37 @@ enum Line<E> {
     Mark {
         until: Time,
         /// True if the sim ended cleanly at this time.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
         end: bool,
     },
+}
+
+/// Fields of a line after the first, as a reader parses them. serde cannot read [`Line`] itself: for
+/// an untagged enum it keeps the keys of maps as texts, and an event may have maps with numbers as
+/// keys.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    t: Option<Time>,
+    event: Option<Event>,
+    until: Option<Time>,
+    end: Option<bool>,
+}
+
+impl TryFrom<Fields> for Line<Event> {
+    type Error = serde_json::Error;
+
+    fn try_from(fields: Fields) -> Result<Self, serde_json::Error> {
+        match fields {
+            Fields { t: Some(t), event: Some(event), until: None, end: None } => {
+                Ok(Self::Event { t, event })
+            }
+            Fields { t: None, event: None, until: Some(until), end } => {
+                Ok(Self::Mark { until, end: end.unwrap_or(false) })
+            }
+            _ => Err(serde::de::Error::custom("expected `t` and `event`, or `until`")),
+        }
+    }
 }
 
 /// Content of a recording: the events, and whether the sim ended cleanly.
@@ -92,7 +120,7 @@ pub enum RecordingError {
     Empty,
     /// A line is not valid JSON of the expected form.
     // The message of the parser would name a second line, because it counts lines within this one.
-    #[error("line {line}: not valid in a recording from column {} on", .error.column())]
+    #[error("line {line}: not valid in a recording from column {} on", .error.column().max(1))]
     Malformed {
         /// Number of the line, from 1.
         line: usize,
@@ -191,9 +219,10 @@ pub fn read_recording(mut from: impl BufRead) -> Result<Recording, RecordingErro
         if from.read_until(b'\n', &mut line)? == 0 || line.last() != Some(&b'\n') {
             break;
         }
-        match serde_json::from_slice(&line).map_err(malformed(n))? {
+        let fields = serde_json::from_slice::<Fields>(&line).map_err(malformed(n))?;
+        match Line::try_from(fields).map_err(malformed(n))? {
             Line::Event { t, event } => entries.push((t, event)),
-            Line::<Event>::Mark { until, end } => {
+            Line::Mark { until, end } => {
                 n_complete = entries.len();
                 marked = Some((until, end));
             }
@@ -209,6 +238,7 @@ pub fn read_recording(mut from: impl BufRead) -> Result<Recording, RecordingErro
 mod tests {
     use std::time::Duration;
 
+    use sim_world::vcenter::{DeviceChange, DeviceSpec, MachineSpec, Setting, Structure};
     use sim_world::{Command, Topology, World};
 
     use super::*;
@@ -235,6 +265,25 @@ mod tests {
         let (text, state) = recorded().await;
         let read = read_recording(&text[..]).unwrap();
         assert!(read.has_ended);
+        assert_eq!(read.log.replay(read.until), Some(state));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_recording_of_changed_devices_is_read_back() {
+        let sim = Sim::builder().topology(Topology::zones(1).machines(2)).start();
+        let mut to = Vec::new();
+        let (mut recorder, _) = Recorder::begin(sim.world().clone(), &mut to).unwrap();
+        let fields = [("controllerKey", "1000"), ("capacityInKB", "1024")]
+            .map(|(name, text)| (name.to_owned(), Setting::Text(text.to_owned())));
+        let disk = Structure { kind: "VirtualDisk".to_owned(), fields: fields.into() };
+        let disk = DeviceSpec { key: -1, network: None, device: disk };
+        let spec =
+            MachineSpec { devices: Some(vec![DeviceChange::Add(disk)]), ..MachineSpec::default() };
+        sim.apply(Command::Reconfigure { machine: "node-0001".into(), spec }).unwrap();
+        recorder.catch_up(true).unwrap();
+        let state = sim.world().read(|world| world.state().clone());
+        let read = read_recording(&to[..]).unwrap();
+        assert!(read.log.entries().next().is_some());
         assert_eq!(read.log.replay(read.until), Some(state));
     }
 
@@ -277,7 +326,9 @@ mod tests {
         assert!(refusal(&newer).contains("unknown version 2: expected 1"));
         let (head, _) = text.split_once('\n').unwrap();
         assert!(refusal(&format!("{head}\n")).contains("no events yet"));
-        let spoiled = format!("{head}\n{{\"t\":1}}\n");
-        assert!(refusal(&spoiled).starts_with("line 2: "), "{}", refusal(&spoiled));
+        for line in [r#"{"t":1}"#, r#"{"t":1,"until":1}"#, r#"{"end":true}"#, "{}", r#"{"x":1}"#] {
+            let refusal = refusal(&format!("{head}\n{line}\n"));
+            assert!(refusal.starts_with("line 2: "), "{line}: {refusal}");
+        }
     }
 }

@@ -202,6 +202,32 @@ async fn a_changed_setting_is_reported_to_filters() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_added_card_is_reported_to_a_filter_of_the_number_of_cards() {
+    let (_sim, mut client, one) = machine_off().await;
+    let spec = format!(
+        "<spec>{}{}</spec><partialUpdates>false</partialUpdates>",
+        props("VirtualMachine", &["summary.config.numEthernetCards"]),
+        object("VirtualMachine", &one)
+    );
+    client.call("CreateFilter", COLLECTOR, &spec).await.ok();
+    let first = client.call("WaitForUpdatesEx", COLLECTOR, "").await.returned().expect("updates");
+    reconfigure(&mut client, &one, CARD).await.expect("a new card");
+    let wait = format!(
+        "<version>{}</version><options><maxWaitSeconds>1</maxWaitSeconds></options>",
+        first.text_of("version")
+    );
+    let next = client.call("WaitForUpdatesEx", COLLECTOR, &wait).await;
+    assert!(next.body.contains("<name>summary.config.numEthernetCards</name>"), "{}", next.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_rate_of_very_many_processors_is_the_highest_number() {
+    let (_sim, mut client, one) = machine_off().await;
+    reconfigure(&mut client, &one, "<numCPUs>2147483647</numCPUs>").await.expect("processors");
+    assert_eq!(text(&mut client, &one, "runtime.maxCpuUsage").await, "2147483647");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_running_machine_gets_processors_only_with_hot_add() {
     let (_sim, mut client, one) = machine_off().await;
     let this = ("VirtualMachine", one.as_str());
@@ -372,6 +398,12 @@ async fn a_template_is_cloned_into_a_pool() {
     let nowhere = run(&mut client, "CloneVM_Task", this, &clone("m", "", false, false)).await;
     assert_eq!(nowhere, Err("InvalidArgument".to_owned()));
     let pool = format!("<pool type=\"ResourcePool\">{pool}</pool>");
+    let not_supported = Err("NotSupported".to_owned());
+    let present = text(&mut client, &template, "runtime.host").await;
+    for host in [String::new(), format!("<host type=\"HostSystem\">{present}</host>")] {
+        let on = run(&mut client, "PowerOnVM_Task", this, &host).await;
+        assert_eq!(on, not_supported, "{host}");
+    }
     let machine = run(&mut client, "CloneVM_Task", this, &clone("m", &pool, false, true)).await;
     let machine = machine.expect("a machine");
     assert_eq!(text(&mut client, &machine, "config.template").await, "false");
@@ -424,4 +456,53 @@ async fn a_move_changes_host_and_pool_only() {
     run(&mut client, "RelocateVM_Task", this, &spec(&datastore, "")).await.expect("a move");
     assert_eq!(text(&mut client, &one, "runtime.host").await, host);
     assert_eq!(text(&mut client, &one, "resourcePool").await, pool);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reference_to_an_object_of_another_type_is_refused() {
+    let (_sim, mut client) = lab(1).await;
+    let one = client.machine("node-0001").await;
+    let host = path(&mut client, "DC0/host/DC0_C1/DC0_C1_H0").await;
+    let spec = |more: &str| format!("<spec>{more}<host type=\"HostSystem\">{host}</host></spec>");
+    let this = ("VirtualMachine", one.as_str());
+    for (operation, arguments, fault) in [
+        // The stated type is not the declared one.
+        (
+            "RelocateVM_Task",
+            spec(&format!("<pool type=\"HostSystem\">{host}</pool>")),
+            "InvalidArgument",
+        ),
+        (
+            "RelocateVM_Task",
+            spec(&format!("<datastore type=\"VirtualMachine\">{one}</datastore>")),
+            "InvalidArgument",
+        ),
+        // No object of the stated type has the id.
+        (
+            "RelocateVM_Task",
+            spec(&format!("<pool type=\"ResourcePool\">{host}</pool>")),
+            "ManagedObjectNotFound",
+        ),
+        (
+            "RelocateVM_Task",
+            spec(&format!("<datastore type=\"Datastore\">{one}</datastore>")),
+            "ManagedObjectNotFound",
+        ),
+        (
+            "PowerOnVM_Task",
+            format!("<host type=\"HostSystem\">{one}</host>"),
+            "ManagedObjectNotFound",
+        ),
+        (
+            "PowerOnVM_Task",
+            format!("<host type=\"VirtualMachine\">{one}</host>"),
+            "InvalidArgument",
+        ),
+    ] {
+        let refused = run(&mut client, operation, this, &arguments).await;
+        assert_eq!(refused, Err(fault.to_owned()), "{operation} {arguments}");
+    }
+    let pool = "<pool type=\"VirtualApp\">resgroup-v999</pool>";
+    let refused = run(&mut client, "RelocateVM_Task", this, &spec(pool)).await;
+    assert_eq!(refused, Err("ManagedObjectNotFound".to_owned()), "a vApp is a pool");
 }

@@ -57,7 +57,7 @@ pub(crate) fn property(kind: &str, path: &str, release: Version) -> Option<Decla
         if is_list || is_reference || at.declared.is_simple() {
             return None;
         }
-        at = part(next, release, |field| data_field(name, field))?;
+        at = part(next, release, |field| data_field(name, field, release))?;
     }
     Some(at.declared)
 }
@@ -70,7 +70,7 @@ fn part(text: &str, release: Version, find: impl Fn(&str) -> Option<Field>) -> O
     if let Some(key) = key {
         let element = field.declared;
         let selects = element.is_list && !element.is_reference && !element.is_simple();
-        let of_key = data_field(element.name, "key").filter(|_| selects)?;
+        let of_key = data_field(element.name, "key", release).filter(|_| selects)?;
         let is_quoted = key.len() > 1 && key.starts_with('"') && key.ends_with('"');
         let fits = match of_key.declared.name {
             "int" | "long" | "short" | "byte" => key.parse::<i64>().is_ok(),
@@ -84,16 +84,20 @@ fn part(text: &str, release: Version, find: impl Fn(&str) -> Option<Field>) -> O
     Some(field)
 }
 
-/// Returns a field of a data object type, of its base types or, if none of them has it, of a derived
-/// type.
-fn data_field(kind: &str, name: &str) -> Option<Field> {
-    find(kind)?.field(name).or_else(|| derived_field(kind, name))
+/// Returns a field that a data object type, one of its base types or, if none of them has it, a
+/// derived type has in the release.
+fn data_field(kind: &str, name: &str, release: Version) -> Option<Field> {
+    let own = find(kind)?.chain().filter_map(|it| it.own_field(name));
+    let mut own = own.filter(|it| it.since <= release);
+    own.next().or_else(|| derived_field(kind, name, release))
 }
 
-/// Returns a field that a type below `kind` declares.
-fn derived_field(kind: &str, name: &str) -> Option<Field> {
-    let below = derived(kind).iter();
-    below.map(|it| it.own_field(name).or_else(|| derived_field(it.name, name))).find_map(|it| it)
+/// Returns a field that a type below `kind` declares, in the release.
+fn derived_field(kind: &str, name: &str, release: Version) -> Option<Field> {
+    derived(kind).iter().find_map(|it| {
+        let own = it.own_field(name).filter(|field| field.since <= release);
+        own.or_else(|| derived_field(it.name, name, release))
+    })
 }
 
 #[cfg(test)]
@@ -138,6 +142,16 @@ mod tests {
         }
         let release = Version::parse("9.0.0.0");
         assert!(property("VirtualMachine", "config.tdxEnabled", release).is_some());
+    }
+
+    #[test]
+    fn a_field_of_several_derived_types_exists_from_the_oldest_release_on() {
+        let of = |kind: &str| find(kind).and_then(|it| it.own_field("source")).map(|it| it.since);
+        let [newer, older] = ["AlarmAcknowledgedEvent", "AlarmActionTriggeredEvent"].map(of);
+        assert!(older < newer && older.is_some());
+        let release = Version::parse("2.0.0.0");
+        assert_eq!(data_field("AlarmEvent", "source", release).map(|it| it.since), older);
+        assert!(data_field("AlarmAcknowledgedEvent", "source", release).is_none());
     }
 
     #[test]

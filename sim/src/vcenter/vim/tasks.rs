@@ -70,7 +70,7 @@ fn work(
     let spec =
         |name: &'static str| arguments.child(name).ok_or_else(|| VimFault::invalid_argument(name));
     Ok(Some(match operation {
-        Op::PowerOn => match inventory_ref(arguments, "host")? {
+        Op::PowerOn => match inventory_ref(arguments, "host", "HostSystem")? {
             Some(host) => Work::PowerOnHost(host),
             None => Work::PowerOn,
         },
@@ -85,9 +85,9 @@ fn work(
         }
         Op::Create => Work::Create {
             spec: Box::new(machine_spec(vc, spec("config")?, "config", Purpose::Create)?),
-            pool: inventory_ref(arguments, "pool")?
+            pool: inventory_ref(arguments, "pool", "ResourcePool")?
                 .ok_or_else(|| VimFault::invalid_argument("pool"))?,
-            host: inventory_ref(arguments, "host")?,
+            host: inventory_ref(arguments, "host", "HostSystem")?,
         },
         Op::Clone => spec::clone(vc, arguments)?,
         Op::Relocate => spec::relocation(vc, this, spec("spec")?)?,

@@ -11,7 +11,7 @@ mod topology;
 pub(crate) mod vmoperator;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -82,23 +82,28 @@ struct LastStore {
     store: Arc<objects::Store>,
 }
 
-/// Returns the store of a new Supervisor. It depends on the arguments alone, and installing the
-/// definitions takes longer than most worlds live, so the last store is kept for a next world with
-/// the same arguments.
+/// Returns the store of a new Supervisor. Installing the definitions takes longer than most worlds
+/// live, so the last store is kept for a next world with the same arguments.
+///
+/// The memory does not break the purity of the crate: a store depends on the arguments alone, so a
+/// caller gets the same value whether the memory has it or not, and gets it as a copy. No lock is
+/// held while a store is built; threads that need one at the same time build the same store.
 fn initial_store(ids: Ids, now: Timestamp, namespace: &str) -> objects::Store {
-    let mut last = LAST_STORE.lock().unwrap_or_else(PoisonError::into_inner);
     let is_same = |it: &&LastStore| (it.ids, it.now, &*it.namespace) == (ids, now, namespace);
-    let store = match last.as_ref().filter(is_same) {
-        Some(last) => Arc::clone(&last.store),
-        None => {
-            let store = Arc::new(build_store(ids, now, namespace));
-            let namespace = namespace.to_owned();
-            *last = Some(LastStore { ids, now, namespace, store: Arc::clone(&store) });
-            store
-        }
-    };
-    drop(last);
+    let kept = last_store().as_ref().filter(is_same).map(|last| Arc::clone(&last.store));
+    let store = kept.unwrap_or_else(|| {
+        let store = Arc::new(build_store(ids, now, namespace));
+        let namespace = namespace.to_owned();
+        let last = LastStore { ids, now, namespace, store: Arc::clone(&store) };
+        // Drops the store that was there before after the lock.
+        let _before = last_store().replace(last);
+        store
+    });
     (*store).clone()
+}
+
+fn last_store() -> MutexGuard<'static, Option<LastStore>> {
+    LAST_STORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn build_store(ids: Ids, now: Timestamp, namespace: &str) -> objects::Store {

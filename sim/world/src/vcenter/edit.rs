@@ -146,7 +146,7 @@ fn config_paths(old: &Config, new: &Config) -> Vec<&'static str> {
         paths.push("config.extraConfig");
     }
     if old.cards != new.cards {
-        paths.extend(["config.hardware.device", "network"]);
+        paths.extend(["config.hardware.device", "network", "summary.config.numEthernetCards"]);
     }
     if old.devices != new.devices {
         paths.extend(["config.hardware.device", "summary.config.numVirtualDisks"]);

@@ -31,7 +31,9 @@ pub use machine::{
     Config, Connection, DeviceChange, DeviceSpec, Devices, Guest, GuestNic, GuestRequest, Machine,
     NetworkCard, NextGuestReport, Power, Setting, Settings, Structure, Tools, first_key, swap_uuid,
 };
-pub(crate) use machine::{FIRST_CARD, base_devices, default_devices, is_present, known, merge};
+pub(crate) use machine::{
+    FIRST_CARD, base_devices, default_devices, device_keys, is_present, known, take_over,
+};
 pub use refs::{FolderKind, Kind, MoRef};
 pub use release::Release;
 pub use tags::{Cardinality, Category, Tag, TagEvent, Tags};

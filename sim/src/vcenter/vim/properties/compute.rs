@@ -24,12 +24,13 @@ pub(super) const COMPUTE_RESOURCE: &[Prop] = &[
             "ClusterComputeResource" => "ClusterComputeResourceSummary",
             _ => "ComputeResourceSummary",
         };
+        let mhz = n_hosts.saturating_mul(i32::from(CORES) * MHZ);
         let summary = Object::new(kind)
-            .with("totalCpu", n_hosts * i32::from(CORES) * MHZ)
+            .with("totalCpu", mhz)
             .with("totalMemory", i64::from(n_hosts) * MEMORY)
             .with("numCpuCores", i16::try_from(n_hosts).unwrap_or(i16::MAX).saturating_mul(CORES))
             .with("numCpuThreads", i16::try_from(n_hosts).unwrap_or(i16::MAX).saturating_mul(CORES))
-            .with("effectiveCpu", n_hosts * i32::from(CORES) * MHZ)
+            .with("effectiveCpu", mhz)
             .with("effectiveMemory", i64::from(n_hosts) * (MEMORY >> 20))
             .with("numHosts", n_hosts)
             .with("numEffectiveHosts", n_hosts)

@@ -61,9 +61,6 @@ fn device_spec(
     if !mac.is_empty() && !is_mac(mac) {
         return Err(invalid("InvalidDeviceSpec", index));
     }
-    if kind == "VirtualDisk" {
-        set_capacity(&mut device);
-    }
     let network = if is_card {
         let network =
             network(vc, &mut device).map_err(|()| invalid("InvalidDeviceBacking", index))?;
@@ -96,17 +93,6 @@ fn network(vc: &VCenter, card: &mut Structure) -> Result<Option<MoRef>, ()> {
 fn is_mac(text: &str) -> bool {
     let is_group = |group: &str| group.len() == 2 && group.bytes().all(|it| it.is_ascii_hexdigit());
     text.split(':').count() == 6 && text.split(':').all(is_group)
-}
-
-/// Sets the capacity in bytes by that in KiB, or the other way round if the client sets both.
-fn set_capacity(disk: &mut Structure) {
-    let number = |name: &str| disk.fields.get(name)?.text()?.parse::<i64>().ok();
-    let (name, value) = match (number("capacityInBytes"), number("capacityInKB")) {
-        (Some(bytes), _) => ("capacityInKB", bytes / 1024),
-        (None, Some(kib)) => ("capacityInBytes", kib.saturating_mul(1024)),
-        (None, None) => return,
-    };
-    disk.fields.insert(name.to_owned(), Setting::Text(value.to_string()));
 }
 
 fn invalid(class: &'static str, index: i32) -> VimFault {

@@ -7,17 +7,23 @@ use super::{Purpose, device, machine_spec, read};
 use crate::call::vim25;
 use crate::vcenter::vim::data::{Node, VimFault};
 
-/// Returns the reference in the element `name`; `None` if it is absent.
+/// Returns the reference to an object of the type `wanted` in the element `name`; `None` if it is
+/// absent.
 ///
 /// # Errors
-/// `ManagedObjectNotFound` for an id of another form than those of the inventory.
+/// `InvalidArgument` if the client states another type, `ManagedObjectNotFound` for an id that no
+/// object of the type `wanted` can have.
 pub(in crate::vcenter::vim) fn inventory_ref(
     node: &Node,
     name: &str,
+    wanted: &str,
 ) -> Result<Option<MoRef>, VimFault> {
     let Some(child) = node.child(name) else { return Ok(None) };
     let reference = child.reference();
-    match MoRef::parse(reference.id).filter(|id| id.kind != Kind::Task) {
+    if !reference.kind.is_empty() && !vim25::is_a(&reference.kind, wanted) {
+        return Err(VimFault::invalid_argument(name));
+    }
+    match MoRef::parse(reference.id).filter(|id| vim25::is_a(id.kind.type_name(), wanted)) {
         Some(id) => Ok(Some(id)),
         None => Err(VimFault::not_found(&reference.kind, reference.id)),
     }
@@ -46,16 +52,16 @@ pub(in crate::vcenter::vim) fn relocation(
 ) -> Result<Work, VimFault> {
     refuse("VirtualMachineRelocateSpec", spec)?;
     let present = MoRef::parse(machine).and_then(|id| vc.inventory.machine(id));
-    let datastore = inventory_ref(spec, "datastore")?;
+    let datastore = inventory_ref(spec, "datastore", "Datastore")?;
     let moves = datastore.is_some_and(|to| present.is_some_and(|it| it.datastore != to));
     if moves || spec.child("deviceChange").is_some() {
         let message = "A move to another datastore or with changes of devices is not supported.";
         return Err(VimFault::new("NotSupported", message));
     }
-    let host = inventory_ref(spec, "host")?;
+    let host = inventory_ref(spec, "host", "HostSystem")?;
     Ok(Work::Relocate {
         host: host.ok_or_else(|| VimFault::invalid_argument("spec.host"))?,
-        pool: inventory_ref(spec, "pool")?,
+        pool: inventory_ref(spec, "pool", "ResourcePool")?,
     })
 }
 
@@ -79,7 +85,7 @@ pub(in crate::vcenter::vim) fn clone(vc: &VCenter, arguments: &Node) -> Result<W
         return Err(VimFault::invalid_argument("spec.config.name"));
     }
     settings.name = Some(name.to_owned());
-    settings.datastore = inventory_ref(location, "datastore")?;
+    settings.datastore = inventory_ref(location, "datastore", "Datastore")?;
     let mut changes = device::changes(vc, location)?;
     changes.extend(settings.devices.take().unwrap_or_default());
     settings.devices = Some(changes).filter(|changes| !changes.is_empty());
@@ -89,10 +95,10 @@ pub(in crate::vcenter::vim) fn clone(vc: &VCenter, arguments: &Node) -> Result<W
         return Err(VimFault::invalid_argument("spec.powerOn"));
     }
     Ok(Work::Clone(Box::new(CloneWork {
-        folder: inventory_ref(arguments, "folder")?.ok_or_else(missing("folder"))?,
+        folder: inventory_ref(arguments, "folder", "Folder")?.ok_or_else(missing("folder"))?,
         spec: settings,
-        pool: inventory_ref(location, "pool")?,
-        host: inventory_ref(location, "host")?,
+        pool: inventory_ref(location, "pool", "ResourcePool")?,
+        host: inventory_ref(location, "host", "HostSystem")?,
         template,
         power_on,
     })))

@@ -3,7 +3,7 @@
 use super::creation::{check, settle};
 use super::placement::Places;
 use crate::act::Execution;
-use crate::vcenter::identity::{bios_uuid, card, spare_address};
+use crate::vcenter::identity::{bios_uuid, mac, spare_address};
 use crate::vcenter::{
     Change, CloneWork, Config, Connection, Data, Entity, Guest, Kind, Machine, MoRef,
     NextGuestReport, Power, Setting, VcFault,
@@ -12,8 +12,8 @@ use crate::vcenter::{
 impl Execution<'_> {
     /// Creates a copy of a machine or template. The copy has the configuration of the source with the
     /// changes of the spec, but UUIDs, MAC addresses, host name and addresses of its own. Refuses
-    /// what the creation of a machine refuses, a source that vCenter cannot manage, and a source
-    /// without a pool if the work names none.
+    /// what the creation of a machine refuses, a source that vCenter cannot manage, a source without a
+    /// pool if the work names none, and a template that shall be powered on.
     pub(in crate::act) fn clone_machine(
         &mut self,
         vcenter: &str,
@@ -21,6 +21,9 @@ impl Execution<'_> {
         work: &CloneWork,
     ) -> Result<MoRef, VcFault> {
         let CloneWork { folder, spec, pool, host, template, power_on } = work;
+        if *template && *power_on {
+            return Err(VcFault::NotSupported);
+        }
         let original = self.manageable(vcenter, source)?.clone();
         let name = self.free_name(vcenter, *folder, spec)?;
         let pool = pool.or(original.pool);
@@ -37,8 +40,8 @@ impl Execution<'_> {
         config.change_version = 1;
         config.created = self.now;
         forget_files(&mut config);
-        for (n, copy) in (0..).zip(&mut config.cards) {
-            copy.mac = card(n, id, copy.network).mac;
+        for copy in &mut config.cards {
+            copy.mac = mac(copy.key, id);
         }
         let mut machine = Machine {
             config,

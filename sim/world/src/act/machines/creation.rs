@@ -6,7 +6,7 @@ use crate::act::Execution;
 use crate::vcenter::identity::{bios_uuid, card, spare_address};
 use crate::vcenter::{
     Change, Config, Connection, Data, Entity, Guest, Kind, Machine, MachineSpec, MoRef,
-    NextGuestReport, Power, Settings, VcFault, base_devices, known, merge,
+    NextGuestReport, Power, Settings, VcFault, base_devices, known, take_over,
 };
 
 impl Execution<'_> {
@@ -170,7 +170,7 @@ pub(super) fn settle(machine: &mut Machine, id: MoRef, spec: &MachineSpec) -> Re
     } = spec;
     let config = &mut machine.config;
     change_devices(config, id, devices.as_deref().unwrap_or_default())?;
-    merge(&mut config.settings, settings);
+    take_over(&mut config.settings, settings);
     config.uuid = uuid.or(config.uuid);
     config.instance_uuid = instance_uuid.unwrap_or(config.instance_uuid);
     config.cpus = cpus.unwrap_or(config.cpus);

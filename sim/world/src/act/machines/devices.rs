@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::vcenter::identity::card;
+use super::slots::{number, on_pci, place};
+use crate::vcenter::identity::{card, card_key};
 use crate::vcenter::{
-    Config, DeviceChange, DeviceSpec, Devices, FIRST_CARD, MoRef, NetworkCard, Setting, Structure,
-    VcFault, default_devices, first_key,
+    Config, DeviceChange, DeviceSpec, Devices, MoRef, NetworkCard, Setting, Structure, VcFault,
+    default_devices, device_keys,
 };
 
 /// Applies changes of devices in their order. An added device gets a new key; later changes may
@@ -32,10 +33,11 @@ pub(super) fn change_devices(
 
 /// Reason why a change is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Problem {
+pub(super) enum Problem {
     /// The device has no controller that exists.
     Controller,
-    /// The device does not exist, has another type, would shrink, or is the controller of a device.
+    /// The device does not exist, has another type, would shrink, is the controller of a device, has
+    /// no free unit number of its controller, or the machine has too many of its type.
     Device,
 }
 
@@ -55,32 +57,39 @@ impl Edit<'_> {
         if let Some(network) = spec.network {
             return self.add_card(spec, network);
         }
-        let first = first_key(&spec.device.kind).ok_or(Problem::Device)?;
-        let mut device = spec.device.clone();
-        let needs_controller = matches!(&*device.kind, "VirtualDisk" | "VirtualCdrom");
-        match self.controller(spec)? {
-            Some(key) => {
-                device.fields.insert("controllerKey".to_owned(), Setting::Text(key.to_string()));
-            }
-            None if needs_controller => return Err(Problem::Controller),
-            None => {}
-        }
+        let mut keys = device_keys(&spec.device.kind).ok_or(Problem::Device)?;
+        let mut device = self.normalized(spec);
         let devices = self.devices();
-        let key = (first..).find(|key| !devices.contains_key(key)).ok_or(Problem::Device)?;
+        place(devices, None, &mut device)?;
+        let key = keys.find(|key| !devices.contains_key(key)).ok_or(Problem::Device)?;
         devices.insert(key, device);
         self.keys.insert(spec.key, key);
         Ok(())
     }
 
-    /// Returns the key of the controller to which a device belongs; `None` if the spec names none.
-    fn controller(&mut self, spec: &DeviceSpec) -> Result<Option<i32>, Problem> {
-        let given = spec.device.fields.get("controllerKey").and_then(Setting::text);
-        let Some(given) = given.and_then(|key| key.parse::<i32>().ok()) else { return Ok(None) };
-        let key = self.keys.get(&given).copied().unwrap_or(given);
-        if self.devices().contains_key(&key) { Ok(Some(key)) } else { Err(Problem::Controller) }
+    /// Returns the device of a spec with the key that its controller has, and with its capacity in
+    /// both units.
+    fn normalized(&self, spec: &DeviceSpec) -> Structure {
+        let mut device = spec.device.clone();
+        let given = number(&device, "controllerKey");
+        if let Some(key) = given.and_then(|key| self.keys.get(&key)) {
+            device.fields.insert("controllerKey".to_owned(), Setting::Text(key.to_string()));
+        }
+        set_capacity(&mut device);
+        device
+    }
+
+    /// Checks that the controller in the spec of a card, if there is one, takes cards.
+    fn check_card(&self, spec: &DeviceSpec) -> Result<(), Problem> {
+        let device = self.normalized(spec);
+        match &self.config.devices {
+            Some(devices) => on_pci(devices, &device),
+            None => on_pci(&default_devices(), &device),
+        }
     }
 
     fn add_card(&mut self, spec: &DeviceSpec, network: MoRef) -> Result<(), Problem> {
+        self.check_card(spec)?;
         let cards = &self.config.cards;
         let is_free = |n: &u32| !cards.iter().any(|card| card.key == card_key(*n));
         let n = (0..10).find(is_free).ok_or(Problem::Device)?;
@@ -94,23 +103,36 @@ impl Edit<'_> {
 
     fn edit(&mut self, spec: &DeviceSpec) -> Result<(), Problem> {
         let key = self.keys.get(&spec.key).copied().unwrap_or(spec.key);
-        if let Some(card) = self.config.cards.iter_mut().find(|card| card.key == key) {
-            card.network = spec.network.unwrap_or(card.network);
-            set_card(card, spec);
-            return Ok(());
+        if self.config.cards.iter().any(|card| card.key == key) {
+            return self.edit_card(key, spec);
         }
-        let controller = self.controller(spec)?;
-        let device = self.devices().get_mut(&key).ok_or(Problem::Device)?;
-        if device.kind != spec.device.kind {
+        let newer = self.normalized(spec);
+        let devices = self.devices();
+        let mut device = devices.get(&key).ok_or(Problem::Device)?.clone();
+        if device.kind != newer.kind {
             return Err(Problem::Device);
         }
-        if capacity(&spec.device).is_some_and(|new| Some(new) < capacity(device)) {
+        if capacity(&newer).is_some_and(|new| Some(new) < capacity(&device)) {
             return Err(Problem::Device);
         }
-        device.merge(&spec.device);
-        if let Some(key) = controller {
-            device.fields.insert("controllerKey".to_owned(), Setting::Text(key.to_string()));
+        let controller = number(&newer, "controllerKey");
+        if controller.is_some() && controller != number(&device, "controllerKey") {
+            device.fields.remove("unitNumber");
         }
+        device.merge(&newer);
+        if controller.is_some() || newer.fields.contains_key("unitNumber") {
+            place(devices, Some(key), &mut device)?;
+        }
+        devices.insert(key, device);
+        Ok(())
+    }
+
+    fn edit_card(&mut self, key: i32, spec: &DeviceSpec) -> Result<(), Problem> {
+        self.check_card(spec)?;
+        let card = self.config.cards.iter_mut().find(|card| card.key == key);
+        let card = card.filter(|card| card.kind() == spec.device.kind).ok_or(Problem::Device)?;
+        card.network = spec.network.unwrap_or(card.network);
+        set_card(card, spec);
         Ok(())
     }
 
@@ -120,11 +142,7 @@ impl Edit<'_> {
         if self.config.cards.len() < n_cards {
             return Ok(());
         }
-        let key_text = key.to_string();
-        let uses = |it: &Structure| {
-            it.fields.get("controllerKey").and_then(Setting::text) == Some(key_text.as_str())
-        };
-        if self.devices().values().any(uses) {
+        if self.devices().values().any(|it| number(it, "controllerKey") == Some(key)) {
             return Err(Problem::Device);
         }
         self.devices().remove(&key).map(|_| ()).ok_or(Problem::Device)
@@ -136,8 +154,19 @@ fn capacity(device: &Structure) -> Option<i64> {
     device.fields.get("capacityInKB")?.text()?.parse().ok()
 }
 
-fn card_key(n: u32) -> i32 {
-    FIRST_CARD + i32::try_from(n).unwrap_or(0)
+/// Sets the capacity of a disk in one unit by that in the other. If the client gives both, the one in
+/// bytes counts.
+fn set_capacity(device: &mut Structure) {
+    if device.kind != "VirtualDisk" {
+        return;
+    }
+    let number = |name: &str| device.fields.get(name)?.text()?.parse::<i64>().ok();
+    let (name, value) = match (number("capacityInBytes"), number("capacityInKB")) {
+        (Some(bytes), _) => ("capacityInKB", bytes / 1024),
+        (None, Some(kib)) => ("capacityInBytes", kib.saturating_mul(1024)),
+        (None, None) => return,
+    };
+    device.fields.insert(name.to_owned(), Setting::Text(value.to_string()));
 }
 
 /// Sets MAC address, type and fields of a card.

@@ -6,6 +6,9 @@ mod devices;
 mod placement;
 mod power;
 mod running;
+mod slots;
+#[cfg(test)]
+mod tests;
 
 use uuid::Uuid;
 
@@ -75,10 +78,10 @@ impl Execution<'_> {
         }
         let compute = |host| inventory.get(host).and_then(|it| it.parent);
         let pool = match pool {
-            Some(pool) if inventory.get(pool).is_none() => {
-                return Err(VcFault::ManagedObjectNotFound(pool));
-            }
-            Some(pool) => Some(pool),
+            Some(pool) => match inventory.get(pool).map(|it| &it.data) {
+                Some(Data::Pool { .. }) => Some(pool),
+                _ => return Err(VcFault::ManagedObjectNotFound(pool)),
+            },
             None if compute(host) == compute(machine.host) => machine.pool,
             None => match compute(host).and_then(|up| inventory.get(up)).map(|it| &it.data) {
                 Some(Data::Compute { pool, .. }) => Some(*pool),
@@ -295,7 +298,9 @@ impl Execution<'_> {
         self.change(vcenter, id, Change::Removed);
         self.change(vcenter, new, Change::Created(Box::new(entity)));
         self.move_kubelet(vcenter, id, new);
-        self.boot(vcenter, new);
+        if !self.machine(vcenter, new)?.config.template {
+            self.boot(vcenter, new);
+        }
         Ok(())
     }
 

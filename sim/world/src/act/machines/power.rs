@@ -5,8 +5,12 @@ use crate::reactions::{Reaction, Step};
 use crate::vcenter::{Change, MoRef, Power, VcFault};
 
 impl Execution<'_> {
+    /// Powers a machine on. Refuses a template, and a machine that is on.
     pub(in crate::act) fn power_on(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         let machine = self.manageable(vcenter, id)?;
+        if machine.config.template {
+            return Err(VcFault::NotSupported);
+        }
         if machine.power == Power::PoweredOn {
             return Err(VcFault::InvalidPowerState {
                 requested: Some(Power::PoweredOff),
@@ -25,7 +29,11 @@ impl Execution<'_> {
         host: MoRef,
     ) -> Result<(), VcFault> {
         let inventory = &self.vcenter(vcenter)?.inventory;
-        let present = self.manageable(vcenter, id)?.host;
+        let machine = self.manageable(vcenter, id)?;
+        if machine.config.template {
+            return Err(VcFault::NotSupported);
+        }
+        let present = machine.host;
         let compute = |host| inventory.get(host).and_then(|it| it.parent);
         if inventory.get(host).is_none() {
             return Err(VcFault::ManagedObjectNotFound(host));

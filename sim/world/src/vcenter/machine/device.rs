@@ -1,6 +1,7 @@
 //! Virtual devices of a machine other than its network cards, and changes of devices.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,20 +36,21 @@ pub enum DeviceChange {
     Remove(i32),
 }
 
-/// First keys of devices, by type. The world gives a new device the first free key from there on.
-const FIRST_KEYS: &[(&str, i32)] = &[
-    ("VirtualIDEController", 200),
-    ("ParaVirtualSCSIController", 1000),
-    ("VirtualBusLogicController", 1000),
-    ("VirtualLsiLogicController", 1000),
-    ("VirtualLsiLogicSASController", 1000),
-    ("VirtualDisk", 2000),
-    ("VirtualCdrom", 3000),
-    ("VirtualUSBController", 7000),
-    ("VirtualFloppy", 8000),
-    ("VirtualUSBXHCIController", 14_000),
-    ("VirtualAHCIController", 15_000),
-    ("VirtualNVMEController", 31_000),
+/// First keys of devices and the numbers of devices that a machine can have, by type. Types with the
+/// same first key share the number. The world gives a new device the first free key.
+const KEYS: &[(&str, i32, i32)] = &[
+    ("VirtualIDEController", 200, 2),
+    ("ParaVirtualSCSIController", 1000, 4),
+    ("VirtualBusLogicController", 1000, 4),
+    ("VirtualLsiLogicController", 1000, 4),
+    ("VirtualLsiLogicSASController", 1000, 4),
+    ("VirtualDisk", 2000, 1000),
+    ("VirtualCdrom", 3000, 1000),
+    ("VirtualUSBController", 7000, 1),
+    ("VirtualFloppy", 8000, 2),
+    ("VirtualUSBXHCIController", 14_000, 1),
+    ("VirtualAHCIController", 15_000, 4),
+    ("VirtualNVMEController", 31_000, 4),
 ];
 
 /// First key of network cards.
@@ -56,7 +58,13 @@ pub(crate) const FIRST_CARD: i32 = 4000;
 
 /// Returns the first key for devices of this type; `None` if a machine cannot have them.
 pub fn first_key(kind: &str) -> Option<i32> {
-    FIRST_KEYS.iter().find(|(known, _)| *known == kind).map(|(_, key)| *key)
+    device_keys(kind).map(|keys| keys.start)
+}
+
+/// Returns the keys for devices of this type; `None` if a machine cannot have them.
+pub(crate) fn device_keys(kind: &str) -> Option<Range<i32>> {
+    let (_, first, n) = KEYS.iter().find(|(known, ..)| *known == kind)?;
+    Some(*first..first + n)
 }
 
 /// The controllers that every machine has.

@@ -13,9 +13,9 @@ use uuid::Uuid;
 use super::refs::MoRef;
 use crate::Time;
 pub use device::{DeviceChange, DeviceSpec, Devices, first_key};
-pub(crate) use device::{FIRST_CARD, base_devices, default_devices};
+pub(crate) use device::{FIRST_CARD, base_devices, default_devices, device_keys};
 pub use setting::{Setting, Settings, Structure};
-pub(crate) use setting::{is_present, known, merge};
+pub(crate) use setting::{is_present, known, take_over};
 
 /// Power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +99,13 @@ pub struct NetworkCard {
     /// `VirtualVmxnet3` with the usual fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Box<Structure>>,
+}
+
+impl NetworkCard {
+    /// Name of the vim25 type of the card.
+    pub(crate) fn kind(&self) -> &str {
+        self.device.as_deref().map_or("VirtualVmxnet3", |device| &device.kind)
+    }
 }
 
 /// The configuration of a machine.

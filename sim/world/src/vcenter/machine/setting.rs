@@ -124,8 +124,27 @@ impl Structure {
     }
 }
 
+/// Takes over all settings of `newer`, and removes those that `newer` clears.
+pub(crate) fn take_over(settings: &mut Settings, newer: &Settings) {
+    merge(settings, newer);
+    settings.retain(|path, _| !newer.get(path).is_some_and(|value| clears(path, value)));
+}
+
+/// True if a client clears the setting with this value, as vim25 defines it: an affinity without
+/// elements, or a manager without a key.
+fn clears(path: &str, value: &Setting) -> bool {
+    let Setting::Object(Structure { fields, .. }) = value else { return false };
+    match path {
+        "config.cpuAffinity" | "config.memoryAffinity" => !fields.contains_key("affinitySet"),
+        "config.managedBy" => {
+            fields.get("extensionKey").and_then(Setting::text).is_none_or(str::is_empty)
+        }
+        _ => false,
+    }
+}
+
 /// Takes over all values of `newer`.
-pub(crate) fn merge(settings: &mut Settings, newer: &Settings) {
+fn merge(settings: &mut Settings, newer: &Settings) {
     for (name, value) in newer {
         match settings.get_mut(name) {
             Some(old) => old.merge(value),

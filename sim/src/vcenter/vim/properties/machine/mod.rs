@@ -53,7 +53,7 @@ const RUNTIME: &[Prop] = &[
     leaf("bootTime", |reader, it| {
         Some(it.machine()?.booted?.timestamp(reader.state.epoch()).into())
     }),
-    leaf("maxCpuUsage", |_, it| Some(int(it.machine()?.config.cpus * 2400))),
+    leaf("maxCpuUsage", |_, it| Some(int(it.machine()?.config.cpus.saturating_mul(2400)))),
     leaf("maxMemoryUsage", |_, it| Some(int(it.machine()?.config.memory_mib))),
     leaf("numMksConnections", |_, _| Some(0.into())),
     leaf("recordReplayState", |_, _| {

@@ -75,6 +75,7 @@ fn simple(owner: &str, name: &str, declared: &Declared) -> String {
     let text = match (name, declared.name) {
         _ if listed.is_some() => listed.unwrap_or_default(),
         ("controllerKey", _) => "200",
+        ("unitNumber", _) => "1",
         ("capacityInBytes", _) => "1048576",
         ("capacityInKB", _) => "1024",
         ("macAddress", _) => "00:50:56:aa:bb:cc",
@@ -89,6 +90,7 @@ fn simple(owner: &str, name: &str, declared: &Declared) -> String {
         (_, "Datastore") => "datastore-1",
         (_, "Network") => return String::new(),
         (_, "Folder") => "group-v3",
+        (_, "ResourcePool") => "resgroup-1",
         _ if declared.is_reference => "vm-1",
         (_, kind) => match vim25::find(kind).filter(|it| it.kind == Kind::Enum) {
             Some(found) => found.values().next().expect("an enumeration has values"),
