@@ -318,6 +318,13 @@ async fn devices_are_added_changed_and_removed() {
         (&grow.replace("52428800", "1024").replace("2000", "2001"), "InvalidDeviceSpec"),
         (&mac.replace("AA:00", "AA"), "InvalidDeviceSpec"),
         (&DISK.replace("persistent<", "sometimes<"), "InvalidArgument"),
+        (
+            &DISK.replace(
+                "<diskMode>",
+                "<datastore type=\"Datastore\">host-1</datastore><diskMode>",
+            ),
+            "InvalidArgument",
+        ),
         (&CARD.replace("VM Network", "none"), "InvalidDeviceBacking"),
         (&CARD.replace("<operation>add</operation>", ""), "InvalidDeviceSpec"),
         (

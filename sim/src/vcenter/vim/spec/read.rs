@@ -97,7 +97,8 @@ fn text(node: &Node, declared: &Declared) -> String {
 
 fn is_valid(text: &str, declared: &Declared, kind: Option<&'static Type>) -> bool {
     if declared.is_reference {
-        return MoRef::parse(text).is_some();
+        let kind = MoRef::parse(text).map(|id| id.kind.type_name());
+        return kind.is_some_and(|kind| vim25::is_a(kind, declared.name));
     }
     if let Some(kind) = kind {
         return kind.values().any(|value| value == text);

@@ -149,8 +149,7 @@ pub(super) fn check(spec: &MachineSpec) -> Result<(), VcFault> {
 }
 
 /// Applies all settings of `spec` except name, place and expected version. `machine` is not in the
-/// inventory yet, or is a copy. Refuses a change of a device that does not exist, and a device
-/// without the controller that it needs.
+/// inventory yet, or is a copy. Refuses what [`change_devices`] refuses.
 pub(super) fn settle(machine: &mut Machine, id: MoRef, spec: &MachineSpec) -> Result<(), VcFault> {
     let MachineSpec {
         name: _,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::vcenter::{
-    CloneWork, Config, DeviceChange, DeviceSpec, FolderKind, Kind, MachineSpec, MoRef, Setting,
+    CloneWork, Config, DeviceChange, DeviceSpec, Kind, MachineSpec, MoRef, Power, Setting,
     Structure, VcFault, Work,
 };
 use crate::{Command, Completion, Fault, Step, Time, Topology, VcRequest, World};
@@ -46,6 +46,18 @@ fn change(world: &mut World, changes: Vec<DeviceChange>) -> Result<(), Fault> {
     reconfigure(world, MachineSpec { devices: Some(changes), ..MachineSpec::default() })
 }
 
+/// Clones the machine as `copy`.
+fn clone(world: &mut World, spec: MachineSpec, template: bool, power_on: bool) {
+    let inventory = &world.vcenter("vc0").unwrap().inventory;
+    let entity = inventory.by_machine_name(NAME).next().unwrap();
+    let folder = inventory.get(entity).unwrap().parent.unwrap();
+    let spec = MachineSpec { name: Some("copy".to_owned()), ..spec };
+    let (pool, host) = (None, None);
+    let work = Work::Clone(Box::new(CloneWork { folder, spec, pool, host, template, power_on }));
+    let request = VcRequest::StartTask { user: String::new(), entity, work };
+    world.apply(Time::default(), Command::Request { vcenter: "vc0".into(), request }).unwrap();
+}
+
 fn config_of(world: &World, name: &str) -> Config {
     let inventory = &world.vcenter("vc0").unwrap().inventory;
     let id = inventory.by_machine_name(name).next().unwrap();
@@ -83,22 +95,29 @@ fn a_card_added_to_a_clone_has_a_mac_address_of_its_own() {
     let mut world = lab();
     change(&mut world, vec![add("VirtualVmxnet3", &[])]).unwrap();
     change(&mut world, vec![DeviceChange::Remove(4000)]).unwrap();
-    let inventory = &world.vcenter("vc0").unwrap().inventory;
-    let entity = inventory.by_machine_name(NAME).next().unwrap();
-    let folder = inventory.get(entity).unwrap().parent.unwrap();
-    assert_eq!(folder.kind, Kind::Folder(FolderKind::Machines));
-    let spec = MachineSpec {
-        name: Some("copy".to_owned()),
-        devices: Some(vec![add("VirtualVmxnet3", &[])]),
-        ..MachineSpec::default()
-    };
-    let (pool, host, template, power_on) = (None, None, false, false);
-    let work = Work::Clone(Box::new(CloneWork { folder, spec, pool, host, template, power_on }));
-    let request = VcRequest::StartTask { user: String::new(), entity, work };
-    world.apply(Time::default(), Command::Request { vcenter: "vc0".into(), request }).unwrap();
+    let devices = Some(vec![add("VirtualVmxnet3", &[])]);
+    clone(&mut world, MachineSpec { devices, ..MachineSpec::default() }, false, false);
     let cards = config_of(&world, "copy").cards;
     assert_eq!(cards.iter().map(|card| card.key).collect::<Vec<_>>(), [4000, 4001]);
     assert_eq!(cards.iter().map(|card| &card.mac).collect::<BTreeSet<_>>().len(), 2, "{cards:?}");
+}
+
+#[test]
+fn a_template_is_never_powered_on() {
+    let mut world = lab();
+    let copies = |world: &World| {
+        let inventory = &world.vcenter("vc0").unwrap().inventory;
+        let copies = inventory.by_machine_name("copy");
+        copies.map(|id| inventory.machine(id).unwrap().power).collect::<Vec<_>>()
+    };
+    clone(&mut world, MachineSpec::default(), true, true);
+    assert_eq!(copies(&world), []);
+    clone(&mut world, MachineSpec::default(), true, false);
+    let on = world.apply(Time::default(), Command::PowerOn("copy".into())).map(|_| ());
+    assert_eq!(on, Err(VcFault::NotSupported.into()));
+    let replace = Command::Replace { machine: "copy".into(), uuid: uuid::Uuid::nil() };
+    world.apply(Time::default(), replace).unwrap();
+    assert_eq!(copies(&world), [Power::PoweredOff]);
 }
 
 #[test]
