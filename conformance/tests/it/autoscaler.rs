@@ -534,3 +534,42 @@ async fn metrics_show_the_groups_and_the_calls_and_cost_no_call() {
     server.stop().await;
     assert!(!ours.metrics().contains("vsphere_autoscaler_group_size{"), "the server is down");
 }
+
+/// `ServerReflectionRequest` of gRPC reflection.
+#[derive(Clone, PartialEq, Message)]
+struct ReflectionRequest {
+    #[prost(string, optional, tag = "4")]
+    file_containing_symbol: Option<String>,
+    #[prost(string, optional, tag = "7")]
+    list_services: Option<String>,
+}
+
+#[tokio::test(start_paused = true)]
+async fn reflection_describes_the_service_to_clients_with_a_certificate_only() {
+    let ours = Ours::start(file(0), 1, true).await.unwrap();
+    const PATH: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    let ask = async |request: ReflectionRequest| {
+        let channel = channel(&ours).await;
+        let request = request.encode_to_vec().into();
+        let answer = channel.call_path(PATH, request, DEADLINE).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let service = "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider";
+    let list = ReflectionRequest { list_services: Some(String::new()), ..Default::default() };
+    let listed = ask(list.clone()).await;
+    for name in [service, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"] {
+        assert!(listed.contains(name), "{name} is not in {listed}");
+    }
+    let symbol = ReflectionRequest {
+        file_containing_symbol: Some(service.to_owned()),
+        ..Default::default()
+    };
+    assert!(ask(symbol).await.contains("NodeGroupIncreaseSize"));
+    for credentials in [Credentials::None, Credentials::Stranger] {
+        if let Ok(connection) = ours.connect(credentials).await {
+            let request = list.encode_to_vec().into();
+            assert!(connection.channel.call_path(PATH, request, DEADLINE).await.is_err());
+        }
+    }
+    ours.stop().await;
+}

@@ -1,4 +1,4 @@
-//! Serves the service and gRPC health over HTTP/2 connections.
+//! Serves the service, gRPC health and gRPC reflection over HTTP/2 connections.
 
 use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use tonic_health::{
     pb::health_server::HealthServer,
     server::{HealthReporter, HealthService},
 };
-use tower::Service as _;
+use tower::{Service as _, util::BoxCloneSyncService};
 
 use super::{service::Service, status, tls::Tls};
 use crate::{Listener, tasks::Tasks, telemetry::AutoscalerMetrics};
@@ -47,6 +47,7 @@ pub(super) struct Services {
     cloud_provider: CloudProviderServer<Service>,
     health: HealthServer<HealthService>,
     reporter: HealthReporter,
+    reflection: BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>,
     metrics: Arc<AutoscalerMetrics>,
 }
 
@@ -57,7 +58,13 @@ impl Services {
         let reporter = HealthReporter::new();
         let health = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
         let cloud_provider = CloudProviderServer::new(service);
-        Self { cloud_provider, health, reporter, metrics }
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(externalgrpc::DESCRIPTOR)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .expect("the descriptors are part of this program, and a test builds the service");
+        let reflection = BoxCloneSyncService::new(reflection);
+        Self { cloud_provider, health, reporter, reflection, metrics }
     }
 
     /// Sets the answer of gRPC health.
@@ -84,6 +91,7 @@ impl Services {
         match service.as_str() {
             externalgrpc::SERVICE => self.cloud_provider.call(request).await,
             "grpc.health.v1.Health" => self.health.call(request).await,
+            "grpc.reflection.v1.ServerReflection" => self.reflection.call(request).await,
             _ => Ok(Status::unimplemented("this server has no such service").into_http()),
         }
     }
