@@ -31,7 +31,10 @@ use tokio::time::Instant;
 
 use self::tenure::ElectionHealth;
 
-pub(crate) use autoscaler::{AutoscalerMetrics, AutoscalerReading, FileRead, GroupReading};
+pub(crate) use autoscaler::{
+    AutoscalerMetrics, AutoscalerReading, FileRead, GroupReading, HEALTH_SERVICE,
+    REFLECTION_SERVICE,
+};
 pub(crate) use queue::QueueMetrics;
 pub(crate) use requests::RequestCounter;
 pub(crate) use supervisor::{ListReason, SupervisorMetrics, SupervisorReading};
@@ -44,6 +47,16 @@ struct NameLabel {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct KindLabel {
     kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+/// Returns a number as the value of a gauge.
+fn gauge_value(n: impl TryInto<i64>) -> i64 {
+    n.try_into().unwrap_or(i64::MAX)
 }
 
 /// Kind of a Node change, as the node watch reports it.
@@ -226,7 +239,7 @@ impl Telemetry {
     }
 
     pub(crate) fn set_held(&self, n_held: usize) {
-        self.held.set(i64::try_from(n_held).unwrap_or(i64::MAX));
+        self.held.set(gauge_value(n_held));
     }
 
     /// Sets the number of nodes that the provider cannot manage, by kind of trouble, and the result
@@ -237,8 +250,7 @@ impl Telemetry {
         readiness: Result<(), String>,
     ) {
         for (kind, count) in counts {
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.troubled.get_or_create(&KindLabel { kind }).set(count);
+            self.troubled.get_or_create(&KindLabel { kind }).set(gauge_value(count));
         }
         *self.machines.lock().expect("nothing panics under this lock") = readiness;
     }

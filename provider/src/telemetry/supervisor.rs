@@ -8,16 +8,12 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::{ResultLabel, gauge_value};
 use crate::model::ViewState;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabel {
     reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -194,14 +190,13 @@ impl SupervisorMetrics {
 
     /// Sets the gauges to the state of the view.
     pub(super) fn show(&self, reading: &SupervisorReading) {
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         for state in ViewState::ALL {
             let gauge = self.state.get_or_create(&StateLabel { state: state.as_str() });
             gauge.set(i64::from(state == reading.state));
         }
-        self.machines.set(count(reading.n_machines));
-        self.duplicates.set(count(reading.n_duplicates));
+        self.machines.set(gauge_value(reading.n_machines));
+        self.duplicates.set(gauge_value(reading.n_duplicates));
         let seconds = reading.last_contact_age.map(|age| age.as_secs());
-        self.last_contact.set(seconds.map_or(-1, |it| i64::try_from(it).unwrap_or(i64::MAX)));
+        self.last_contact.set(seconds.map_or(-1, gauge_value));
     }
 }

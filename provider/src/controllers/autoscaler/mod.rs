@@ -120,7 +120,8 @@ impl AutoscalerServer {
         show(&metrics, Arc::clone(&groups), machines.clone());
         let (crash, panicked) = (CancellationToken::new(), CancellationToken::new());
         let _abort = crash.clone().drop_guard();
-        let tasks = Tasks::new(&crash, &panicked);
+        let dropped = crash.child_token();
+        let tasks = Tasks::new(&dropped, &panicked);
         machines.spawn(&tasks);
         let senders = Tasks::new(&crash, &panicked);
         senders.spawn(tracing::info_span!("events"), sending);
@@ -145,7 +146,7 @@ impl AutoscalerServer {
             () = panicked.cancelled() => Err(AutoscalerPanicked),
             () = serve::serve(listener, tls, services, &tasks) => Ok(()),
         };
-        end(&tasks, &senders, &metrics).await;
+        end((&tasks, &dropped), &senders, &metrics).await;
         outcome
     }
 }
@@ -159,9 +160,15 @@ async fn follow_health(services: Services, machines: SupervisorMachines) {
 }
 
 /// Ends the tasks of the server, and then the sender of events when it has sent those of the tasks.
-async fn end(tasks: &Tasks, senders: &Tasks, metrics: &AutoscalerMetrics) {
+/// Cancels the token of tasks that do not end by themselves.
+async fn end(
+    (tasks, dropped): (&Tasks, &CancellationToken),
+    senders: &Tasks,
+    metrics: &AutoscalerMetrics,
+) {
     if !tasks.stop(GRACE).await {
         tracing::warn!("the server did not stop in time; dropping its tasks");
+        dropped.cancel();
     }
     // The sender ends with the last recorder of events, which the function of the metrics has.
     metrics.set_probe(Box::new(|| AutoscalerReading {

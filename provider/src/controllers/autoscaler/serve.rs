@@ -18,7 +18,11 @@ use tonic_health::{
 use tower::{Service as _, util::BoxCloneSyncService};
 
 use super::{service::Service, status, tls::Tls};
-use crate::{Listener, tasks::Tasks, telemetry::AutoscalerMetrics};
+use crate::{
+    Listener,
+    tasks::Tasks,
+    telemetry::{AutoscalerMetrics, HEALTH_SERVICE, REFLECTION_SERVICE},
+};
 
 /// Interval of pings on a connection; the autoscaler sends none. A dead connection would otherwise
 /// stay until the operating system gives up.
@@ -90,8 +94,8 @@ impl Services {
         let service = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
         match service.as_str() {
             externalgrpc::SERVICE => self.cloud_provider.call(request).await,
-            "grpc.health.v1.Health" => self.health.call(request).await,
-            "grpc.reflection.v1.ServerReflection" => self.reflection.call(request).await,
+            HEALTH_SERVICE => self.health.call(request).await,
+            REFLECTION_SERVICE => self.reflection.call(request).await,
             _ => Ok(Status::unimplemented("this server has no such service").into_http()),
         }
     }

@@ -25,6 +25,10 @@ use prometheus_client::{
 };
 use tokio::time::Instant;
 
+use super::{ResultLabel, gauge_value};
+
+pub(crate) const HEALTH_SERVICE: &str = "grpc.health.v1.Health";
+pub(crate) const REFLECTION_SERVICE: &str = "grpc.reflection.v1.ServerReflection";
 /// Services and methods that have labels of their own.
 const METHODS: [(&str, &[&str]); 3] = [
     (
@@ -47,8 +51,8 @@ const METHODS: [(&str, &[&str]); 3] = [
             "NodeGroupGetOptions",
         ],
     ),
-    ("grpc.health.v1.Health", &["Check", "Watch"]),
-    ("grpc.reflection.v1.ServerReflection", &["ServerReflectionInfo"]),
+    (HEALTH_SERVICE, &["Check", "Watch"]),
+    (REFLECTION_SERVICE, &["ServerReflectionInfo"]),
 ];
 /// Label of a service or method that the server does not have.
 const OTHER: &str = "other";
@@ -69,11 +73,6 @@ struct RpcLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct GroupLabel {
     group: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ReadingLabel {
-    result: &'static str,
 }
 
 type Count = Counter<u64, AtomicU64>;
@@ -124,7 +123,7 @@ pub(crate) struct AutoscalerMetrics {
     max: Family<GroupLabel, Number>,
     failed_instances: Family<GroupLabel, Number>,
     view_age: Gauge<f64, AtomicU64>,
-    reads: Family<ReadingLabel, Count>,
+    reads: Family<ResultLabel, Count>,
     refused: Number,
     /// Groups whose metrics exist.
     shown: Mutex<BTreeSet<String>>,
@@ -252,12 +251,12 @@ impl AutoscalerMetrics {
             FileRead::Unchanged => "unchanged",
             FileRead::Failed => "failed",
         };
-        self.reads.get_or_create(&ReadingLabel { result }).inc();
+        self.reads.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Sets the number of groups that the server ignores.
     pub(crate) fn set_refused(&self, n_groups: usize) {
-        self.refused.set(number(n_groups));
+        self.refused.set(gauge_value(n_groups));
     }
 
     /// Sets the function that returns the state of the server.
@@ -298,8 +297,8 @@ impl AutoscalerMetrics {
         self.min.get_or_create(&label).set(group.min.into());
         self.max.get_or_create(&label).set(group.max.into());
         if let Some(size) = group.size {
-            self.size.get_or_create(&label).set(number(size));
-            self.failed_instances.get_or_create(&label).set(number(group.n_failed));
+            self.size.get_or_create(&label).set(gauge_value(size));
+            self.failed_instances.get_or_create(&label).set(gauge_value(group.n_failed));
         }
     }
 
@@ -312,10 +311,6 @@ impl AutoscalerMetrics {
             family.remove(&label);
         }
     }
-}
-
-fn number(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// Returns the labels of a call with this path.

@@ -33,10 +33,10 @@ impl Cause {
         Self(format!("NodeGroupDeleteNodes of {} in group {}", shown(node), group.id).into())
     }
 
-    /// The deletion of an instance whose creation failed, in a group at its minimum.
-    pub(crate) fn replacement(group: &Group, node: &NamedNode) -> Self {
-        let deletion = Self::deletion(group, node);
-        Self(format!("{deletion}, which takes the group below its minimum").into())
+    /// The deletion of an instance whose creation failed, in a group at its minimum. Names no
+    /// instance, because a replacement belongs to none.
+    pub(crate) fn replacement(group: &Group) -> Self {
+        Self(format!("NodeGroupDeleteNodes of a failed instance in group {}", group.id).into())
     }
 }
 
@@ -144,9 +144,15 @@ mod tests {
             ),
             (
                 MachineChange::Created,
-                Cause::replacement(&group, &node("vsphere://1", "")),
-                "ScaledUp: Created the machine for NodeGroupDeleteNodes of the node with provider ID \
-                 vsphere://1 in group VirtualMachine/ns/g, which takes the group below its minimum",
+                Cause::replacement(&group),
+                "ScaledUp: Created the machine for NodeGroupDeleteNodes of a failed instance in group \
+                 VirtualMachine/ns/g",
+            ),
+            (
+                MachineChange::Deleted,
+                Cause::deletion(&group, &node("vsphere://1", "")),
+                "ScaledDown: Deleted the machine for NodeGroupDeleteNodes of the node with provider ID \
+                 vsphere://1 in group VirtualMachine/ns/g",
             ),
             (
                 MachineChange::Deleted,
@@ -175,7 +181,7 @@ mod tests {
     #[test]
     fn a_message_is_one_line_that_an_api_server_accepts_whatever_the_request_names() {
         for node in [node("", &"é\n".repeat(5000)), node(&"x".repeat(5000), "")] {
-            let cause = Cause::replacement(&group(), &node);
+            let cause = Cause::deletion(&group(), &node);
             let event = MachineChange::NotDeleted("y".repeat(5000)).event(&cause);
             assert!(event.message.len() <= 1024 && !event.message.contains('\n'));
             assert!(event.message.contains("VirtualMachine/ns/g"), "{}", event.message);

@@ -132,7 +132,7 @@ pub(crate) fn delete(
     }
     let left = target.saturating_sub(fewer + failed.len());
     let replaced = failed.values().take(min.saturating_sub(left));
-    let replacements = replaced.map(|node| Cause::replacement(group, node)).collect();
+    let replacements = replaced.map(|_| Cause::replacement(group)).collect();
     let victim = |(id, node)| Victim { id, cause: Cause::deletion(group, node) };
     let victims = usual.into_iter().chain(failed).map(victim).collect();
     Ok(Deletion { victims, replacements })

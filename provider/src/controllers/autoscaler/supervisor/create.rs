@@ -77,9 +77,25 @@ impl SupervisorMachines {
             Err(_) => CreateError::Late { n, budget },
         };
         tracing::warn!(group = %group.id, error = %Chain(&err), "creating machines failed; deleting those of this increase");
+        if let CreateError::Late { .. } = err {
+            self.record_late(group, &tried, &err);
+        }
         // Each request may have arrived, so everything that was tried is undone.
         self.undo_later(tried);
         Err(err)
+    }
+
+    /// Records that a machine could not be created in time: the first one without an answer.
+    fn record_late(&self, group: &Group, tried: &Created, err: &CreateError) {
+        let view = self.view();
+        let is_open =
+            |(new, _): &&(NewMachine, Cause)| !view.knows(ProviderId(new.bios_uuid), &new.name);
+        let open = tried.0.iter().find(is_open);
+        drop(view);
+        if let Some((new, cause)) = open {
+            let of = Changed { group: &group.name, name: &new.name, uid: "" };
+            self.record(of, &MachineChange::NotCreated(err.to_string()), cause);
+        }
     }
 
     async fn create_one(

@@ -58,8 +58,12 @@ impl SupervisorMachines {
         let all = futures::stream::iter(deletions).buffer_unordered(AT_A_TIME);
         let result = tokio::time::timeout(budget, all.try_collect::<()>()).await;
         // The requests of these machines may have taken effect.
+        let why = match &result {
+            Ok(_) => "the deletion of another machine failed first",
+            Err(_) => "the request was not answered in time",
+        };
         for (machine, cause) in open.into_inner().expect("no holder panics") {
-            let change = MachineChange::NotDeleted("the request was not answered in time".into());
+            let change = MachineChange::NotDeleted(why.to_owned());
             self.record(Changed::from(&machine), &change, &cause);
         }
         match result {

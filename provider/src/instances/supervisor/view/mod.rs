@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use self::listing::Listing;
 use super::machine::{MachineName, MachineObject, UuidKey};
 use crate::{
+    cluster::is_earlier,
     model::NodeName,
     mutant::{Active, mutant},
 };
@@ -89,11 +90,6 @@ enum Key {
     Uuid(UuidKey),
 }
 
-/// True if version `a` is a lower number than version `b`. False if either is not a number.
-fn is_before(a: &str, b: &str) -> bool {
-    matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
-}
-
 fn is_number(version: &str) -> bool {
     version.parse::<u64>().is_ok()
 }
@@ -112,7 +108,7 @@ impl View {
             .iter()
             .filter(|(name, entry)| {
                 // The machine may be newer than the list, if a read has shown it.
-                let is_newer = is_before(&listing.version, &entry.machine.resource_version);
+                let is_newer = is_earlier(&listing.version, &entry.machine.resource_version);
                 listing.by_name(name.as_str()).is_none() && !is_newer
             })
             .map(|(name, _)| name.clone())
@@ -132,7 +128,7 @@ impl View {
 
     /// True if the view has applied changes after the resource version of this list.
     pub(super) fn is_ahead_of(&self, listing: &Listing) -> bool {
-        is_before(&listing.version, &self.version)
+        is_earlier(&listing.version, &self.version)
     }
 
     /// Drops the machines and the version, because the versions of the server count from an earlier
@@ -171,7 +167,7 @@ impl View {
         }
         let in_doubt = match known {
             Some(entry) => entry.in_doubt,
-            None => is_before(&machine.resource_version, &self.version),
+            None => is_earlier(&machine.resource_version, &self.version),
         };
         self.put(machine, begun_at, &mut changes);
         if let Some(entry) = self.machines.get_mut(&machine.name) {
@@ -191,7 +187,7 @@ impl View {
         let known = self.machines.get(&machine.name);
         let is_back = known.is_some_and(|entry| {
             let version = &entry.machine.resource_version;
-            entry.seen_at < begun_at && is_before(&machine.resource_version, version)
+            entry.seen_at < begun_at && is_earlier(&machine.resource_version, version)
         });
         if !is_back {
             return self.apply_read(machine, begun_at);
@@ -224,7 +220,7 @@ impl View {
     /// Stores the resource version up to which the watch has delivered, unless it is lower than the
     /// stored one.
     pub(super) fn advance(&mut self, version: &str) {
-        if !version.is_empty() && !is_before(version, &self.version) {
+        if !version.is_empty() && !is_earlier(version, &self.version) {
             version.clone_into(&mut self.version);
         }
     }
@@ -240,7 +236,7 @@ impl View {
             self.machines.insert(machine.name.clone(), entry);
             return;
         };
-        if is_before(&machine.resource_version, &known.machine.resource_version) {
+        if is_earlier(&machine.resource_version, &known.machine.resource_version) {
             return;
         }
         known.seen_at = known.seen_at.max(now);
