@@ -65,7 +65,12 @@ pub(super) fn settled(n: u32) -> Duration {
 }
 
 /// Address sync period, in seconds.
-const PERIOD: u64 = 300;
+pub(super) const PERIOD: u64 = 300;
+
+/// Interval of the checks of nodes that are not Ready, in seconds.
+pub(super) const TICK: u64 = 5;
+/// Time without a heartbeat after which a node is NotReady, in seconds.
+const GRACE: u64 = 50;
 
 /// Returns the begin of the `k`-th phase after the join, for every fleet size: after the fleet is
 /// initialized and shortly after an address sync, so that windows shorter than a period contain no
@@ -106,6 +111,20 @@ pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario 
 
 /// Number of nodes that are NotReady in the phase `not-ready`.
 pub(super) const NOT_READY: u32 = 5;
+
+/// Stops the kubelets of five nodes at the time `at`, for 150 s, and adds the phase `not-ready` when
+/// the nodes are NotReady.
+pub(super) fn not_ready_from(mut scenario: Scenario, at: Duration) -> Scenario {
+    for k in 1..=NOT_READY {
+        scenario = scenario
+            .at(at, Command::StopKubelet(machine(k)))
+            .at(at + s(150), Command::StartKubelet(machine(k)));
+    }
+    let begin = at + s(GRACE + 30);
+    scenario
+        .at(begin, Act::Phase("not-ready".into()))
+        .at(begin + s(12 * TICK), Act::Phase(String::new()))
+}
 
 /// Maximum numbers of calls by phase, for one instances mode.
 struct CallLimits {
@@ -148,14 +167,7 @@ fn life(n: u32) -> Scenario {
         .at(change, phase("change"))
         .at(change + s(29), phase(""));
     scenario = changes(scenario, n, change + s(1));
-    for k in 1..=NOT_READY {
-        scenario = scenario
-            .at(not_ready, Command::StopKubelet(machine(k)))
-            .at(not_ready + s(150), Command::StartKubelet(machine(k)));
-    }
-    scenario
-        .at(not_ready + s(80), phase("not-ready"))
-        .at(not_ready + s(140), phase(""))
+    not_ready_from(scenario, not_ready)
         .at(delete, phase("delete"))
         .at(delete, Command::DeleteMachine(machine(7)))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sim::world::{Command, ControlPlane};
 
-use super::phases::{NOT_READY, Phase, changes, machine, s, world};
+use super::phases::{NOT_READY, PERIOD, Phase, TICK, changes, machine, not_ready_from, s, world};
 use crate::scenario::{Act, Scenario};
 
 /// Number of objects in a page of a list.
@@ -20,13 +20,6 @@ const PAGE: u32 = 500;
 fn pages(n: u32) -> u64 {
     u64::from(n.div_ceil(PAGE))
 }
-
-/// Address sync period, in seconds.
-const PERIOD: u64 = 300;
-/// Interval of the checks of nodes that are not Ready, in seconds.
-const TICK: u64 = 5;
-/// Time without a heartbeat after which a node is NotReady, in seconds.
-const GRACE: u64 = 50;
 
 /// Requests per second to the cluster, enough for 5,000 nodes to join before the next periodic list
 /// of machines.
@@ -47,7 +40,7 @@ const BEGIN: Duration = s(PERIOD + 60);
 fn life(n: u32) -> Scenario {
     let begin = BEGIN;
     let phase = |name: &str| Act::Phase(name.to_owned());
-    let mut scenario = world(n, begin + s(PERIOD * 3 + 100))
+    let scenario = world(n, begin + s(PERIOD * 3 + 100))
         .with_provider(|it| it.kube_qps = QPS)
         .at(s(0), phase("join"))
         .at(settled(n), phase(""))
@@ -55,16 +48,9 @@ fn life(n: u32) -> Scenario {
         .at(begin, phase("steady"))
         .at(begin + s(PERIOD), phase(""));
     let not_ready = begin + s(PERIOD);
-    for k in 1..=NOT_READY {
-        scenario = scenario
-            .at(not_ready, Command::StopKubelet(machine(k)))
-            .at(not_ready + s(150), Command::StartKubelet(machine(k)));
-    }
     let deleted = begin + s(PERIOD * 2);
     let changed = begin + s(PERIOD * 3);
-    let scenario = scenario
-        .at(not_ready + s(GRACE + 30), phase("not-ready"))
-        .at(not_ready + s(GRACE + 30 + 12 * TICK), phase(""))
+    let scenario = not_ready_from(scenario, not_ready)
         .at(deleted, phase("delete"))
         .at(deleted, Command::DeleteMachine(machine(7)))
         .at(deleted + s(90), phase(""))

@@ -39,6 +39,8 @@ pub(crate) fn in_order<T: Sync, R: Send, O>(
                 }
             });
         }
+        // The end of all threads then ends the wait for a result.
+        drop(sender);
         let _end = EndOnDrop(queue);
         let mut early = BTreeMap::new();
         let mut result = |index| {

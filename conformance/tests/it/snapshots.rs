@@ -28,8 +28,19 @@ const FLEET: u32 = 7;
 fn phase(name: &str) -> String {
     let mut phases = CountedMode::Vcenter.phases().iter();
     let phase = phases.find(|phase| phase.name == name).expect("the phase exists");
-    let run = run(&(phase.scenario)(FLEET), &Stage::default());
+    let run = run(&until_the_end_of(name, (phase.scenario)(FLEET)), &Stage::default());
     transcript(&run, |record| record.phase.as_deref() == Some(name))
+}
+
+/// Returns the scenario without what follows a phase, so that the run ends with the phase.
+fn until_the_end_of(phase: &str, mut scenario: Scenario) -> Scenario {
+    let begins = |act: &Act| matches!(act, Act::Phase(name) if name == phase);
+    let mut after = scenario.timeline.iter().skip_while(|step| !begins(&step.act)).skip(1);
+    if let Some(end) = after.find(|step| matches!(step.act, Act::Phase(_))).map(|step| step.at) {
+        scenario.timeline.retain(|step| step.at < end);
+        scenario.horizon = end;
+    }
+    scenario
 }
 
 /// Plays one case of the check `id`, the first one if `case` is empty, and returns its verdict and

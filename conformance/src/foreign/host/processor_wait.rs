@@ -4,7 +4,7 @@
 //! process can wait much longer than they do. The processes of a container or pod are found by
 //! their control group, if they run on this computer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,12 @@ use tokio::time::Instant;
 
 /// Real time between two readings of a process.
 const PERIOD: Duration = Duration::from_millis(250);
+/// Real time between two searches for the processes of a container or pod. Its first process may be
+/// a shell that starts the provider.
+const SEARCH: Duration = Duration::from_secs(2);
+/// Real time after which a search that has found nothing ends: the container or pod is on another
+/// computer.
+const LONGEST_SEARCH: Duration = Duration::from_secs(20);
 /// World time over which waits are summed: the shortest of the usual bounds of checks.
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -31,14 +37,22 @@ impl ProcessorWaits {
     ///
     /// Cancel safe.
     pub(in crate::foreign) async fn follow(&self, which: ProviderProcesses) -> Infallible {
-        let mut processes = Vec::new();
+        let (begin, mut search_at) = (Instant::now(), Instant::now());
+        let mut processes = BTreeSet::new();
         loop {
-            if processes.is_empty() {
-                processes = which.find();
+            if Instant::now() >= search_at {
+                let searched = which.clone();
+                let found = tokio::task::spawn_blocking(move || searched.find()).await;
                 // A process of a container or pod is found late, so its waits before count too.
-                for process in &processes {
-                    self.record(*process, Instant::now(), Duration::ZERO);
+                for process in found.unwrap_or_default() {
+                    if processes.insert(process) {
+                        self.record(process, Instant::now(), Duration::ZERO);
+                    }
                 }
+                if processes.is_empty() && begin.elapsed() >= LONGEST_SEARCH {
+                    return std::future::pending().await;
+                }
+                search_at = Instant::now() + SEARCH;
             }
             for process in &processes {
                 if let Some(total) = total(&folder(*process)) {
