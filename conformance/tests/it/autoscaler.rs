@@ -8,12 +8,12 @@ use conformance::lab::autoscaler::{
     Instances, OfGroup, OfNode, OneGroup, Ours, Resize, SentNode, TargetSize, Template,
 };
 use prost::Message;
-use sim::Sim;
 use sim::faults::{Action, KubeStatus, Rule};
 use sim::world::objects::GroupResource;
 use sim::world::supervisor::OperatorChange;
 use sim::world::vcenter::Power;
 use sim::world::{Command, ControlPlane, World};
+use sim::{RuleGuard, Sim};
 
 pub(crate) const GROUP: &str = "VirtualMachine/workloads/workers";
 const OTHER: &str = "VirtualMachine/workloads/others";
@@ -487,6 +487,45 @@ async fn events_that_cannot_be_written_fail_no_call_and_are_not_repeated() {
     server.stop().await;
 }
 
+/// Makes the Supervisor silent about creations.
+fn silence(sim: &Sim) -> RuleGuard {
+    let silent = Rule::new("silent", [Action::Blackhole]).on(sim::Face::Supervisor);
+    sim.fault(silent.op(["create virtualmachines"])).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_increase_that_is_not_answered_in_time_has_an_event() {
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let rule = silence(ours.sim());
+    let increase = Resize::new(GROUP, 3);
+    assert!(server.try_call::<Empty>("NodeGroupIncreaseSize", increase).await.is_err());
+    drop(rule);
+    tokio::time::sleep(s(180)).await;
+    let all = events(ours.sim());
+    assert!(all.len() == 1 && all[0].starts_with("ScaleUpFailed"), "{all:?}");
+    let failures = format!("vsphere_autoscaler_machine_failures_total{{group=\"{GROUP}\"}} 1");
+    assert!(ours.metrics().lines().any(|it| it == failures), "{}", ours.metrics());
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_drops_a_change_that_hangs() {
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let _rule = silence(ours.sim());
+    let increase = Resize::new(GROUP, 3);
+    let stop = async {
+        tokio::time::sleep(s(1)).await;
+        let before = tokio::time::Instant::now();
+        ours.stop().await;
+        before.elapsed()
+    };
+    let call = server.channel.call::<Empty>("NodeGroupIncreaseSize", &increase, s(60));
+    let (_, took) = futures::join!(call, stop);
+    assert!(took < s(12), "the stop took {took:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn events_of_the_last_change_are_written_before_the_server_stops() {
     let server = Server::start(file(0), 1).await;
@@ -532,7 +571,6 @@ async fn metrics_show_the_groups_and_the_calls_and_cost_no_call() {
     }
     assert!(!text.contains("nowhere") && !text.contains("NoSuchMethod"), "{text}");
     server.stop().await;
-    assert!(!ours.metrics().contains("vsphere_autoscaler_group_size{"), "the server is down");
 }
 
 /// `ServerReflectionRequest` of gRPC reflection.

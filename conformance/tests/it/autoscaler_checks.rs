@@ -98,11 +98,44 @@ fn a_run_of_all_checks_on_one_server_leaves_its_groups_as_they_were() {
     });
 }
 
+#[test]
+fn machines_that_were_there_before_survive_a_run_of_all_checks() {
+    in_virtual_time(async {
+        let known = Reference::new(None, Wire::Memory).subject();
+        let subject = Subject { may_delete_existing: false, ..known };
+        session(&subject).await.increase("pool", 7).await.unwrap();
+        let before = live(&subject).await;
+        let mut judged = BTreeMap::new();
+        for check in all().iter().filter(|it| it.need != Need::Tls) {
+            let (verdict, _) = check.play(&subject, check.generations[0]).await;
+            assert_eq!(live(&subject).await, before, "{}", check.id);
+            judged.insert(check.id.as_str(), verdict.word());
+        }
+        let not_passed: BTreeMap<_, _> =
+            judged.iter().filter(|(_, word)| **word != "pass").collect();
+        insta::assert_debug_snapshot!(not_passed);
+    });
+}
+
+/// Returns the instances of each group.
+async fn live(subject: &Subject) -> Vec<BTreeSet<String>> {
+    let session = session(subject).await;
+    let mut all = Vec::new();
+    for group in session.groups().await.unwrap() {
+        all.push(session.live(&group.id).await.unwrap());
+    }
+    all
+}
+
+async fn session(subject: &Subject) -> Session {
+    let channel = subject.endpoint.connect(Credentials::Expected).await.unwrap().channel;
+    let (transcript, asked) = (Transcript::default(), Asked::default());
+    Session::new(channel, Generation::G3, subject.deadline, transcript, asked)
+}
+
 /// Returns the size of each group.
 async fn sizes(subject: &Subject) -> Vec<(String, i32)> {
-    let channel = subject.endpoint.connect(Credentials::Expected).await.unwrap().channel;
-    let (deadline, notes) = (subject.deadline, (Transcript::default(), Asked::default()));
-    let session = Session::new(channel, Generation::G3, deadline, notes.0, notes.1);
+    let session = session(subject).await;
     let mut sizes = Vec::new();
     for group in session.groups().await.unwrap() {
         let size = session.target(&group.id).await.unwrap();

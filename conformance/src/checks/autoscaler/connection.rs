@@ -55,8 +55,11 @@ async fn refused<T>(
 ) -> Outcome {
     // Shows that the server is there, so that a failure below is a refusal.
     trial.session().await?.groups().await?;
-    let Ok(connection) = trial.connect(as_whom).await else { return Ok(()) };
-    match call(&trial.over(connection.channel)).await {
+    let answer = match trial.connect(as_whom).await {
+        Ok(connection) => call(&trial.over(connection.channel)).await,
+        Err(err) => Err(err),
+    };
+    match answer {
         Ok(_) => Err(Verdict::fail("the call was executed")),
         Err(err) if err.is_answer && !REFUSALS.contains(&err.code) => {
             Err(Verdict::fail(format!("the server answered the call: {err}")))

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::trial::{ensure, group_with_room, sizes, unregistered};
+use super::trial::{ensure, group_to_lower, sizes, unregistered};
 use super::{Outcome, Trial};
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::Act;
 
 pub(super) async fn by_nothing_is_refused(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
-    let (group, _) = group_with_room(&session, 1).await?;
+    let (group, _) = group_to_lower(trial, &session, 1).await?;
     trial.create(&session, &group.id, 1).await?;
     let before = sizes(&session).await?;
     for delta in [0, 1] {
@@ -23,7 +23,7 @@ pub(super) async fn by_nothing_is_refused(trial: &Trial<'_>) -> Outcome {
 
 pub(super) async fn keeps_existing_machines(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
-    let (group, _) = group_with_room(&session, 2).await?;
+    let (group, _) = group_to_lower(trial, &session, 2).await?;
     trial.create(&session, &group.id, 2).await?;
     let before = sizes(&session).await?;
     let is_refused = session.decrease(&group.id, -1).await.is_err();
@@ -36,7 +36,7 @@ pub(super) async fn keeps_existing_machines(trial: &Trial<'_>) -> Outcome {
 
 pub(super) async fn gives_up_what_has_not_begun(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
-    let (group, _) = group_with_room(&session, 3).await?;
+    let (group, _) = group_to_lower(trial, &session, 3).await?;
     trial.create(&session, &group.id, 1).await?;
     let before = sizes(&session).await?;
     trial.act(Act::HoldCreations).await?;
@@ -53,7 +53,7 @@ pub(super) async fn gives_up_what_has_not_begun(trial: &Trial<'_>) -> Outcome {
 
 pub(super) async fn and_deletion_count_once(trial: &Trial<'_>) -> Outcome {
     let session = trial.session().await?;
-    let (group, size) = group_with_room(&session, 2).await?;
+    let (group, size) = group_to_lower(trial, &session, 2).await?;
     trial.create(&session, &group.id, 1).await?;
     let before = session.live(&group.id).await?;
     trial.act(Act::HoldCreations).await?;

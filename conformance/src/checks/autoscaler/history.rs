@@ -13,7 +13,7 @@ use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{Answer, NodeGroup, Session};
 
 const OPERATIONS: u32 = 200;
-/// Largest size to which the history raises a group.
+/// Number of instances by which the history raises a group at most.
 const MOST: i32 = 6;
 const SEED: u64 = 70;
 
@@ -34,6 +34,10 @@ enum Operation {
 struct Model {
     group: NodeGroup,
     target: i32,
+    /// Largest size to which the history raises the group.
+    most: i32,
+    /// True if decreases may be drawn.
+    lowers: bool,
     live: BTreeSet<String>,
     /// Instances that were there before, which the history does not delete.
     spared: BTreeSet<String>,
@@ -46,7 +50,12 @@ pub(super) async fn random_operations_keep_the_invariants(trial: &Trial<'_>) -> 
     let (group, target) = group_with_room(&session, MOST).await?;
     let live = session.live(&group.id).await?;
     let spared = live.clone();
-    let mut model = Model { group, target, live, spared, deleted: BTreeSet::new() };
+    // A server that deletes machines in a decrease may choose one that was there before.
+    let lowers = spared.is_empty() || trial.subject.may_delete_existing;
+    let most = target + MOST;
+    let deleted = BTreeSet::new();
+    let mut model = Model { group, target, most, lowers, live, spared, deleted };
+    let (mut n_increases, mut n_deletions) = (0, 0);
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let others = others(&sizes(&session).await?, &model.group.id);
     let mut before = own(&session, &model.group.id).await?;
@@ -58,6 +67,10 @@ pub(super) async fn random_operations_keep_the_invariants(trial: &Trial<'_>) -> 
         model
             .judge(&operation, &answer, &before, &after)
             .map_err(|text| Verdict::fail(format!("operation {n}, {operation:?}: {text}")))?;
+        if answer.is_ok() {
+            n_increases += u32::from(after.target > before.target);
+            n_deletions += u32::from(after.target < before.target);
+        }
         before = after;
         if n % 10 == 0 {
             let all = sizes(&session).await?;
@@ -66,6 +79,11 @@ pub(super) async fn random_operations_keep_the_invariants(trial: &Trial<'_>) -> 
             let now = self::others(&all, &model.group.id);
             ensure!(now == others, "operation {n}: other groups were {others:?} and are {now:?}");
         }
+    }
+    if n_increases == 0 || n_deletions == 0 {
+        return Err(Verdict::inconclusive(format!(
+            "{n_increases} operations raised the size and {n_deletions} lowered it; both are needed"
+        )));
     }
     Ok(())
 }
@@ -91,7 +109,8 @@ impl Model {
         match random.random_range(0..10) {
             0..3 => Operation::Increase(random.random_range(-1..=3)),
             3 => Operation::Increase(i32::MAX),
-            4 => Operation::Decrease(random.random_range(-3..=1)),
+            4 if self.lowers => Operation::Decrease(random.random_range(-3..=1)),
+            4 => Operation::Refresh,
             5..8 => {
                 let n = random.random_range(1..=2);
                 let mut ids = some(random, n);
@@ -110,7 +129,7 @@ impl Model {
         let id = &self.group.id;
         match operation {
             // Keeps the group small.
-            Operation::Increase(delta) if *delta != i32::MAX && self.target + delta > MOST => {
+            Operation::Increase(delta) if *delta != i32::MAX && self.target + delta > self.most => {
                 session.refresh().await
             }
             Operation::Increase(delta) => session.increase(id, *delta).await,
@@ -168,7 +187,7 @@ impl Model {
     fn must_fail(&self, operation: &Operation) -> bool {
         match operation {
             Operation::Increase(i32::MAX) => true,
-            Operation::Increase(delta) if self.target + delta > MOST => false,
+            Operation::Increase(delta) if self.target + delta > self.most => false,
             Operation::Increase(delta) => *delta <= 0,
             Operation::Decrease(delta) => *delta >= 0 || self.target + delta < 0,
             Operation::Delete(ids) => {
@@ -184,7 +203,7 @@ impl Model {
     /// Takes over what a successful operation did.
     fn follow(&mut self, operation: &Operation, live: &BTreeSet<String>) -> Result<(), String> {
         match operation {
-            Operation::Increase(delta) if self.target + delta <= MOST => {
+            Operation::Increase(delta) if self.target + delta <= self.most => {
                 self.target += delta;
                 if !live.is_superset(&self.live) {
                     return Err("an instance is gone after an increase".to_owned());

@@ -66,7 +66,10 @@ pub(super) async fn is_all_or_nothing(trial: &Trial<'_>) -> Outcome {
     let before = sizes(&session).await?;
     trial.act(Act::RefuseCreations).await?;
     if session.increase(&group.id, 3).await.is_ok() {
-        let why = "the increase succeeded; the server does not create machines in the call";
+        // The server must create the machines later, and count them now.
+        let (size, now) = (before.0[&group.id].target, session.target(&group.id).await?);
+        ensure!(now == size + 3, "an increase by 3 from {size} succeeded, and the size is {now}");
+        let why = "the increase succeeded, and the server creates the machines later";
         return Err(Verdict::not_supported(why));
     }
     let after = sizes(&session).await?;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::listing::template;
 use super::options::defaults;
-use super::trial::{BOOTS_IN, ensure, group_with_room, real, sizes, unregistered};
+use super::trial::{BOOTS_IN, ensure, group_to_lower, group_with_room, real, sizes, unregistered};
 use super::{Outcome, Trial};
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{Act, Instance, SentNode, Session};
@@ -193,7 +193,10 @@ pub(super) async fn one_pod_adds_one_node(trial: &Trial<'_>) -> Outcome {
 /// Lets an instance never register, and requires that the group is as before in the end.
 async fn never_registers(trial: &Trial<'_>, reverts: bool) -> Outcome {
     let session = trial.session().await?;
-    let (group, _) = group_with_room(&session, 2).await?;
+    let (group, _) = match reverts {
+        true => group_to_lower(trial, &session, 2).await?,
+        false => group_with_room(&session, 2).await?,
+    };
     let nodes = session.live(&group.id).await?;
     let before = sizes(&session).await?;
     if reverts {

@@ -144,7 +144,7 @@ impl<'a> Trial<'a> {
         let session = self.session().await?;
         for (id, was) in &before.0 {
             let (target, new) = self.surplus(&session, id, was).await?;
-            let asked = self.asked.of(id);
+            let asked = self.asked.of(id, &was.live);
             if new.len() > asked {
                 let n = new.len();
                 return Err(Verdict::inconclusive(format!(
@@ -290,6 +290,28 @@ pub(super) async fn group_with_room(
         }
     }
     Err(Verdict::skipped(format!("no group has room for {n} more instances")))
+}
+
+/// Returns the first group that has room for `n` more instances, with its size, for a check that
+/// lowers the size. A server that deletes machines then may choose one that was there before, so
+/// the group is empty unless checks may delete such machines.
+pub(super) async fn group_to_lower(
+    trial: &Trial<'_>,
+    session: &Session,
+    n: i32,
+) -> Result<(NodeGroup, i32), Verdict> {
+    if trial.subject.may_delete_existing {
+        return group_with_room(session, n).await;
+    }
+    for group in session.groups().await? {
+        let target = session.target(&group.id).await?;
+        if target == 0 && group.max_size >= n && session.live(&group.id).await?.is_empty() {
+            return Ok((group, target));
+        }
+    }
+    Err(Verdict::skipped(format!(
+        "no group is empty and has room for {n} instances; in another one a server that fails this would delete machines that were there before"
+    )))
 }
 
 /// Returns the group with the least room above zero, with its size.

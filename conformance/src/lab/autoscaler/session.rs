@@ -32,19 +32,28 @@ pub struct Session {
 /// Largest increase that counts as a wish for machines; larger ones only test the maximum.
 const LARGEST_WISH: i32 = 1000;
 
-/// Numbers of machines that the sessions of a case asked for, by ID of the group. Clones share the
-/// numbers.
+/// Changes that the sessions of a case asked for, by ID of the group. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Asked(Arc<Mutex<BTreeMap<String, usize>>>);
+pub struct Asked(Arc<Mutex<BTreeMap<String, AskedOfGroup>>>);
+
+#[derive(Debug, Default)]
+struct AskedOfGroup {
+    n_created: usize,
+    /// Instances that the server deleted, without those whose creation failed, which it may replace.
+    deleted: BTreeSet<String>,
+}
 
 impl Asked {
-    fn add(&self, group: &str, n: usize) {
-        *self.0.lock().expect("no holder panics").entry(group.to_owned()).or_default() += n;
+    fn change(&self, group: &str, change: impl FnOnce(&mut AskedOfGroup)) {
+        change(self.0.lock().expect("no holder panics").entry(group.to_owned()).or_default());
     }
 
-    /// Returns the number for a group.
-    pub fn of(&self, group: &str) -> usize {
-        self.0.lock().expect("no holder panics").get(group).copied().unwrap_or_default()
+    /// Returns the number of new machines that a group may have at most, if it had the instances
+    /// `before`.
+    pub fn of(&self, group: &str, before: &BTreeSet<String>) -> usize {
+        let all = self.0.lock().expect("no holder panics");
+        all.get(group)
+            .map_or(0, |it| it.n_created.saturating_sub(it.deleted.difference(before).count()))
     }
 }
 
@@ -189,7 +198,8 @@ impl Session {
     pub async fn increase(&self, id: &str, delta: i32) -> Answer<()> {
         // Also a failed call can have created machines.
         if (1..=LARGEST_WISH).contains(&delta) {
-            self.asked.add(id, usize::try_from(delta).unwrap_or_default());
+            let n = usize::try_from(delta).unwrap_or_default();
+            self.asked.change(id, |it| it.n_created += n);
         }
         self.call::<Empty>("NodeGroupIncreaseSize", Resize::new(id, delta)).await.map(drop)
     }
@@ -202,9 +212,12 @@ impl Session {
     /// `NodeGroupDeleteNodes`.
     pub async fn delete(&self, id: &str, nodes: impl IntoIterator<Item = SentNode>) -> Answer<()> {
         let request = DeleteNodes::new(id, nodes);
-        // A server at the minimum of the group replaces instances that failed.
-        self.asked.add(id, request.nodes.len());
-        self.call::<Empty>("NodeGroupDeleteNodes", request).await.map(drop)
+        let has_existed = |it: &&SentNode| !it.says_creation_failed();
+        let named: Vec<String> =
+            request.nodes.iter().filter(has_existed).map(|it| it.provider_id.clone()).collect();
+        self.call::<Empty>("NodeGroupDeleteNodes", request).await?;
+        self.asked.change(id, |it| it.deleted.extend(named));
+        Ok(())
     }
 
     /// `NodeGroupTemplateNodeInfo`.

@@ -41,6 +41,9 @@ pub struct SentNode {
     pub annotations: BTreeMap<String, String>,
 }
 
+/// Annotation of a Node that the autoscaler made up, with its reason.
+const FAKE_REASON: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
+
 impl SentNode {
     /// A Node with this provider ID and name.
     pub fn new(provider_id: &str, name: &str) -> Self {
@@ -50,8 +53,13 @@ impl SentNode {
 
     /// The Node that the autoscaler makes up for an instance without Node.
     pub fn fake(instance: &str, reason: &str) -> Self {
-        let reason = ("k8s.io/cluster-autoscaler/fake-node-reason".to_owned(), reason.to_owned());
+        let reason = (FAKE_REASON.to_owned(), reason.to_owned());
         Self { annotations: BTreeMap::from([reason]), ..Self::new(instance, instance) }
+    }
+
+    /// True if the autoscaler made up this Node because the creation of the instance failed.
+    pub(super) fn says_creation_failed(&self) -> bool {
+        self.annotations.get(FAKE_REASON).is_some_and(|it| it == "create-error")
     }
 }
 
