@@ -169,6 +169,27 @@ fn without_knowledge_and_permission_nothing_is_judged_that_needs_them() {
 }
 
 #[test]
+fn an_address_without_a_server_is_refused_and_not_judged() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = folder.path().join("server.yaml");
+    let text = format!(
+        "apiVersion: sim.vsphere/v1alpha1\nkind: Provider\nmetadata: {{name: none}}\n\
+         spec: {{mode: autoscaler, address: '{closed}'}}\n"
+    );
+    std::fs::write(&manifest, text).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_conformance"))
+        .args(["run", "CA-00", "--provider"])
+        .arg(&manifest)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{shown}");
+    assert!(shown.contains("spec.address") && shown.contains("start the server"), "{shown}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
 fn a_server_at_a_socket_is_judged_by_its_manifest() {
     let (sender, address) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

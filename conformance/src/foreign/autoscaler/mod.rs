@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::command::{JudgeOptions, code};
 use crate::checks::autoscaler::AutoscalerCheck;
 use crate::lab::Stage;
-use crate::lab::autoscaler::Subject;
+use crate::lab::autoscaler::{CallError, Credentials, Empty, Groups, Subject};
 use crate::scenario::InputError;
 use crate::suite::autoscaler::AutoscalerCase;
 use crate::suite::report::{self, About};
@@ -35,6 +35,7 @@ pub(super) fn run(
     }
     let subject = endpoint::subject(manifest)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(reach(&subject, manifest))?;
     let begin = now();
     let mut conclusions = Vec::new();
     for check in &checks {
@@ -56,6 +57,30 @@ pub(super) fn run(
     let took = report::seconds(begin.elapsed());
     writeln!(out, "{}: {tally}; {took} of wall time", manifest.name)?;
     Ok(ExitCode::from(code(&conclusions)))
+}
+
+/// Connects to the server and calls `NodeGroups`, so that a wrong address is not judged.
+///
+/// # Errors
+/// If the server does not answer, not even with an error.
+async fn reach(subject: &Subject, manifest: &Manifest) -> Result<(), InputError> {
+    let asked = async {
+        let connection = subject.endpoint.connect(Credentials::Expected).await?;
+        connection.channel.call::<Groups>("NodeGroups", &Empty {}, subject.deadline).await
+    };
+    let limit = 2 * subject.deadline;
+    let late = |_| Err(CallError::late("the connection"));
+    match tokio::time::timeout(limit, asked).await.unwrap_or_else(late) {
+        Err(err) if !err.is_answer => {
+            let problem =
+                format!("does not answer as a server for the autoscaler: {}", err.message);
+            let address = &manifest.spec.address;
+            let wrong = InputError::invalid(address, problem).in_source(&*manifest.origin);
+            let remedy = "start the server, or correct spec.address and spec.tls";
+            Err(wrong.at_key("spec.address").remedy(remedy))
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn judge(check: &AutoscalerCheck, subject: &Subject, manifest: &Manifest) -> Conclusion {
