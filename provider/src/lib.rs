@@ -74,7 +74,7 @@ mod telemetry;
 pub use app::{Connector, Deps, LeaderElection, Options, RunError, SecretFiles, run};
 pub use config::{Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning};
 pub use controllers::autoscaler::{
-    AutoscalerDeps, AutoscalerPanicked, AutoscalerServer, GroupsFile, TlsFiles,
+    AutoscalerBackend, AutoscalerDeps, AutoscalerPanicked, AutoscalerServer, GroupsFile, TlsFiles,
 };
 pub use input::InputError;
 pub use instances::{

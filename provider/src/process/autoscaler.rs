@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use provider::{
-    AutoscalerDeps, HealthEndpoint, InputError, SupervisorLink, Telemetry, TlsFiles,
-    cli::AutoscalerArguments,
+    AutoscalerBackend, AutoscalerDeps, HealthEndpoint, InputError, SupervisorLink, Telemetry,
+    TlsFiles, cli::AutoscalerArguments,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -42,9 +42,9 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
         None => None,
         Some((address, serving)) => Some((address, endpoint_with(&serving).await?)),
     };
+    let version = arguments.vm_operator_api_version;
     let deps = AutoscalerDeps {
-        supervisor: link,
-        version: arguments.vm_operator_api_version,
+        backend: AutoscalerBackend::Supervisor { link, version },
         groups,
         tls: tls(&arguments),
         gpu_label: arguments.gpu_label,

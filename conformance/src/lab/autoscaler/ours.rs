@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use provider::{
-    AutoscalerDeps, Clock, Listener, SupervisorLink, Telemetry, TlsFiles, TokenSource,
-    VmOperatorVersion, authenticated,
+    AutoscalerBackend, AutoscalerDeps, Clock, Listener, SupervisorLink, Telemetry, TlsFiles,
+    TokenSource, VmOperatorVersion, authenticated,
 };
 use serde_json::{Value, json};
 use sim::faults::{Action, KubeStatus, Rule};
@@ -186,11 +186,13 @@ impl Ours {
         let telemetry = Arc::new(Telemetry::of_autoscaler());
         let groups = Arc::clone(&self.groups);
         let deps = AutoscalerDeps {
-            supervisor: SupervisorLink {
-                client: self.client(AGENT)?,
-                namespace: supervisor.namespace().to_owned(),
+            backend: AutoscalerBackend::Supervisor {
+                link: SupervisorLink {
+                    client: self.client(AGENT)?,
+                    namespace: supervisor.namespace().to_owned(),
+                },
+                version: VmOperatorVersion::V1Alpha5,
             },
-            version: VmOperatorVersion::V1Alpha5,
             groups: Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string()))),
             tls: self.tls.clone().map(tls_files),
             gpu_label: GPU_LABEL.to_owned(),

@@ -13,8 +13,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    group::{Group, GroupId, parse},
-    supervisor::SupervisorMachines,
+    backend::Backend,
+    group::{Group, GroupId, MachineKind, parse},
 };
 use crate::{
     InputError,
@@ -35,7 +35,7 @@ pub type GroupsFile = Arc<dyn Fn() -> Result<(String, String), InputError> + Sen
 /// The groups, and the turns of their changes.
 pub(crate) struct Groups {
     file: GroupsFile,
-    namespace: String,
+    machines: MachineKind,
     known: Mutex<Known>,
     turns: Mutex<BTreeMap<GroupId, Arc<Turn<()>>>>,
     warned: Mutex<BTreeSet<GroupId>>,
@@ -60,11 +60,11 @@ impl Groups {
     /// If the file cannot be read, is no list of groups, or has no valid group.
     pub(crate) fn read(
         file: GroupsFile,
-        namespace: &str,
+        machines: MachineKind,
         metrics: Arc<AutoscalerMetrics>,
     ) -> Result<Self, InputError> {
         let (name, text) = file()?;
-        let mut parsed = parse(&name, &text, namespace)?;
+        let mut parsed = parse(&name, &text, &machines)?;
         if parsed.groups.is_empty()
             && let Some(first) = parsed.refused.pop()
         {
@@ -77,7 +77,7 @@ impl Groups {
         let listed = parsed.groups.into_iter().map(Arc::new).collect();
         Ok(Self {
             file,
-            namespace: namespace.to_owned(),
+            machines,
             known: Mutex::new(Known { listed, removed: Vec::new(), text }),
             turns: Mutex::default(),
             warned: Mutex::default(),
@@ -142,9 +142,9 @@ impl Groups {
     }
 
     /// Reads the file and the classes of the groups again and again, until the stop.
-    pub(crate) async fn follow(&self, machines: &SupervisorMachines, stop: &CancellationToken) {
+    pub(crate) async fn follow(&self, backend: &dyn Backend, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            machines.use_groups(&self.all()).await;
+            backend.use_groups(&self.all()).await;
             let soonest = Instant::now() + SHORTEST;
             tokio::select! {
                 () = self.reload.notified() => {}
@@ -169,7 +169,7 @@ impl Groups {
         if self.known().text == text {
             return FileRead::Unchanged;
         }
-        let parsed = match parse(&name, &text, &self.namespace) {
+        let parsed = match parse(&name, &text, &self.machines) {
             Ok(parsed) => parsed,
             Err(err) => {
                 tracing::error!("cannot read the groups again; keeping the known ones: {err}");

@@ -5,9 +5,11 @@
 //! | --- | --- |
 //! | [`group`], [`groups`] | what a group is; the file with the groups, read again while running |
 //! | [`instance`], [`plan`] | instances of a group, and decisions about its size; pure |
-//! | [`supervisor`] | machines as VirtualMachine objects of a Supervisor |
+//! | [`backend`] | what a backend does: it creates and deletes machines |
+//! | [`supervisor`] | backend: machines as VirtualMachine objects of a Supervisor |
 //! | [`service`], [`status`], [`serve`], [`tls`] | the protocol and its connections |
 
+mod backend;
 mod group;
 mod groups;
 mod instance;
@@ -23,6 +25,8 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    backend::Backend,
+    group::MachineKind,
     groups::Groups,
     instance::{Instance, State},
     serve::Services,
@@ -48,12 +52,30 @@ const EVENTS_GRACE: Duration = Duration::from_secs(5);
 /// Interval at which the health of the server follows its view.
 const HEALTH: Duration = Duration::from_secs(1);
 
+/// Platform on which the server creates and deletes machines.
+pub enum AutoscalerBackend {
+    /// VirtualMachine objects in one namespace of a Supervisor.
+    Supervisor {
+        /// Connection to the Supervisor, and the namespace.
+        link: SupervisorLink,
+        /// API version of VirtualMachines.
+        version: VmOperatorVersion,
+    },
+}
+
+impl AutoscalerBackend {
+    /// Returns the kind of the machines in the file with the groups.
+    fn machines(&self) -> MachineKind {
+        match self {
+            Self::Supervisor { link, .. } => MachineKind::virtual_machines(&link.namespace),
+        }
+    }
+}
+
 /// Settings and dependencies of the server, which its caller supplies.
 pub struct AutoscalerDeps {
-    /// Connection to the Supervisor whose VirtualMachines are the machines.
-    pub supervisor: SupervisorLink,
-    /// API version of VirtualMachines.
-    pub version: VmOperatorVersion,
+    /// Platform of the machines.
+    pub backend: AutoscalerBackend,
     /// Reads the file with the groups.
     pub groups: GroupsFile,
     /// Reads the files for mutual TLS; `None` serves plain text.
@@ -91,7 +113,7 @@ impl AutoscalerDeps {
     /// If a file cannot be read or used. A file with one wrong group among others can be used.
     pub fn prepare(self) -> Result<AutoscalerServer, InputError> {
         let (file, metrics) = (Arc::clone(&self.groups), self.telemetry.autoscaler());
-        let groups = Arc::new(Groups::read(file, &self.supervisor.namespace, metrics)?);
+        let groups = Arc::new(Groups::read(file, self.backend.machines(), metrics)?);
         let tls = self.tls.clone().map(Tls::read).transpose()?.map(Arc::new);
         Ok(AutoscalerServer { deps: self, groups, tls })
     }
@@ -107,38 +129,40 @@ impl AutoscalerServer {
     /// Cancel safe in the sense of a crash: dropping the future stops every task.
     pub async fn serve(self, listener: impl Listener + 'static) -> Result<(), AutoscalerPanicked> {
         let Self { deps, groups, tls } = self;
-        let link = deps.supervisor;
-        let (machines, sending) = SupervisorMachines::new(
-            link.client,
-            &link.namespace,
-            deps.version,
-            deps.clock.clone(),
-            deps.seed,
-            &deps.telemetry,
-        );
+        let (backend, sending) = match deps.backend {
+            AutoscalerBackend::Supervisor { link, version } => SupervisorMachines::new(
+                link.client,
+                &link.namespace,
+                version,
+                deps.clock.clone(),
+                deps.seed,
+                &deps.telemetry,
+            ),
+        };
+        let backend: Arc<dyn Backend> = Arc::new(backend);
         let metrics = deps.telemetry.autoscaler();
-        show(&metrics, Arc::clone(&groups), machines.clone());
+        show(&metrics, Arc::clone(&groups), Arc::clone(&backend));
         let (crash, panicked) = (CancellationToken::new(), CancellationToken::new());
         let _abort = crash.clone().drop_guard();
         let dropped = crash.child_token();
         let tasks = Tasks::new(&dropped, &panicked);
-        machines.spawn(&tasks);
+        backend.spawn(&tasks);
         let senders = Tasks::new(&crash, &panicked);
         senders.spawn(tracing::info_span!("events"), sending);
-        let (follower, follows) = (Arc::clone(&groups), machines.clone());
+        let (follower, follows) = (Arc::clone(&groups), Arc::clone(&backend));
         let stopping = tasks.stopping();
         tasks.spawn(tracing::info_span!("groups"), async move {
-            follower.follow(&follows, &stopping).await;
+            follower.follow(&*follows, &stopping).await;
         });
         if let Some(tls) = tls.clone() {
             let follow = async move { tls.follow().await };
             tasks.spawn_droppable(tracing::info_span!("tls"), follow);
         }
         let service =
-            Service::new(groups, machines.clone(), &deps.gpu_label, deps.clock, tasks.clone());
+            Service::new(groups, Arc::clone(&backend), &deps.gpu_label, deps.clock, tasks.clone());
         let services = Services::new(service, Arc::clone(&metrics));
         services.set_serving(false).await;
-        let follow = follow_health(services.clone(), machines);
+        let follow = follow_health(services.clone(), backend);
         tasks.spawn_droppable(tracing::info_span!("health"), follow);
         let outcome = tokio::select! {
             biased;
@@ -152,9 +176,9 @@ impl AutoscalerServer {
 }
 
 /// Sets gRPC health by the view of the machines, forever.
-async fn follow_health(services: Services, machines: SupervisorMachines) {
+async fn follow_health(services: Services, backend: Arc<dyn Backend>) {
     loop {
-        services.set_serving(machines.usable().is_ok()).await;
+        services.set_serving(backend.usable().is_ok()).await;
         tokio::time::sleep(HEALTH).await;
     }
 }
@@ -181,24 +205,24 @@ async fn end(
 }
 
 /// Has the metrics show the groups and their machines.
-fn show(metrics: &AutoscalerMetrics, groups: Arc<Groups>, machines: SupervisorMachines) {
+fn show(metrics: &AutoscalerMetrics, groups: Arc<Groups>, backend: Arc<dyn Backend>) {
     metrics.set_probe(Box::new(move || {
-        let is_loaded = machines.is_loaded();
+        let view_age = backend.view_age();
         let reading = |group: Arc<group::Group>| {
-            let instances = machines.instances(&group);
+            let members = backend.members(&group);
             let has_failed = |it: &&Instance| matches!(it.state, State::Failed(_));
             GroupReading {
                 id: group.id.to_string(),
                 min: group.min,
                 max: group.max,
-                size: is_loaded.then(|| plan::target(&instances)),
-                n_failed: instances.iter().filter(has_failed).count(),
+                size: view_age.is_some().then_some(members.target),
+                n_failed: members.instances.iter().filter(has_failed).count(),
             }
         };
         AutoscalerReading {
             groups: groups.answering().into_iter().map(reading).collect(),
-            view_age: machines.view_age(),
-            trouble: machines.usable().err(),
+            view_age,
+            trouble: backend.usable().err(),
         }
     }));
 }

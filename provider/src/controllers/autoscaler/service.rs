@@ -4,11 +4,7 @@
 //! The autoscaler sends no key by which a repeated request could be recognized, so a change either
 //! takes effect and is answered within the caller's deadline, or is undone.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use externalgrpc::{
     Options,
@@ -18,12 +14,11 @@ use tokio::{sync::oneshot, time::Instant};
 use tonic::{Request, Response, Status};
 
 use super::{
+    backend::Backend,
     group::{self, Group},
     groups::Groups,
     instance::{Instance, LONGEST_MESSAGE, State, cut, one_line},
-    plan::{self, NamedNode, Refusal},
-    status,
-    supervisor::{Created, SupervisorMachines},
+    plan::{self, Members, NamedNode, Refusal},
 };
 use crate::{model::Clock, tasks::Tasks};
 
@@ -36,10 +31,6 @@ const CREATION_FAILED: &str = "create-error";
 const SHARE_OF_DEADLINE: u32 = 80;
 /// Time of a change for a caller without deadline.
 const LONGEST_CHANGE: Duration = Duration::from_secs(60);
-/// Pause before a machine whose creation failed is made again in a group at its minimum. It doubles
-/// with each failure.
-const FIRST_PAUSE: Duration = Duration::from_secs(30);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// Bytes of the largest list of instances; the autoscaler receives at most 4 MiB.
 const LARGEST_LIST: usize = 4 << 20;
@@ -52,24 +43,21 @@ type Answer<T> = Result<Response<T>, Status>;
 #[derive(Clone)]
 pub(crate) struct Service {
     groups: Arc<Groups>,
-    machines: SupervisorMachines,
+    backend: Arc<dyn Backend>,
     gpu_label: Arc<str>,
     clock: Clock,
     tasks: Tasks,
-    /// Number of replacements in a row and time of the last one, by group.
-    replacements: Arc<Mutex<BTreeMap<String, (u32, Instant)>>>,
 }
 
 impl Service {
     pub(crate) fn new(
         groups: Arc<Groups>,
-        machines: SupervisorMachines,
+        backend: Arc<dyn Backend>,
         gpu_label: &str,
         clock: Clock,
         tasks: Tasks,
     ) -> Self {
-        let replacements = Arc::default();
-        Self { groups, machines, gpu_label: gpu_label.into(), clock, tasks, replacements }
+        Self { groups, backend, gpu_label: gpu_label.into(), clock, tasks }
     }
 
     /// Returns the group with this ID, also for a while after it left the file.
@@ -81,19 +69,19 @@ impl Service {
         self.groups.by_id(id).ok_or_else(unknown)
     }
 
-    /// Returns the group and its instances.
-    fn loaded(&self, id: &str) -> Result<(Arc<Group>, Vec<Instance>), Status> {
+    /// Returns the group and its members.
+    fn loaded(&self, id: &str) -> Result<(Arc<Group>, Members), Status> {
         let group = self.group(id)?;
         self.require_view()?;
-        let instances = self.machines.instances(&group);
-        Ok((group, instances))
+        let members = self.backend.members(&group);
+        Ok((group, members))
     }
 
     fn require_view(&self) -> Result<(), Status> {
-        if self.machines.is_loaded() {
+        if self.backend.view_age().is_some() {
             return Ok(());
         }
-        Err(Status::unavailable("the VirtualMachines have not been listed yet"))
+        Err(Status::unavailable("the machines have not been listed yet"))
     }
 
     /// Runs a change of a group in a task of its own, after the earlier changes of the group, and
@@ -128,50 +116,24 @@ impl Service {
     }
 
     async fn increase(&self, id: &str, delta: i32, budget: Duration) -> Result<(), Status> {
-        let (group, instances) = self.loaded(id)?;
-        let causes = plan::increase(&group, plan::target(&instances), delta).map_err(refuse)?;
-        let created = self.machines.create(&group, causes, None, budget).await;
-        created.map_err(|err| status::of_creation(&err))?;
+        let (group, members) = self.loaded(id)?;
+        let causes = plan::increase(&group, members.target, delta).map_err(refuse)?;
+        self.backend.increase(&group, causes, budget).await?;
         tracing::info!(group = %group.id, delta, "raised the size of the group");
         Ok(())
     }
 
     async fn delete(&self, id: &str, nodes: &[NamedNode], budget: Duration) -> Result<(), Status> {
-        let (group, instances) = self.loaded(id)?;
-        let membership = |node: &NamedNode| self.machines.membership(&group, node);
-        let deletion = plan::delete(&group, &instances, nodes, membership).map_err(refuse)?;
-        let mut replacing = Created::default();
-        if !deletion.replacements.is_empty() {
-            let pause = self.pause_of_replacement(&group.name);
-            let created =
-                self.machines.create(&group, deletion.replacements, Some(pause), budget).await;
-            replacing = created.map_err(|err| status::of_creation(&err))?;
-        }
-        let deleted = self.machines.delete(&deletion.victims, false, budget).await;
-        deleted.map_err(|err| {
-            // The autoscaler repeats the request, which replaces the rest again.
-            self.machines.undo_replacements(replacing, &deletion.victims);
-            status::of_deletion(&err)
-        })
-    }
-
-    /// Counts a replacement in a group and returns the pause before it.
-    fn pause_of_replacement(&self, group: &str) -> Duration {
-        let mut all = self.replacements.lock().expect("no holder panics");
-        let (n, last) = all.entry(group.to_owned()).or_insert((0, Instant::now()));
-        if last.elapsed() > 2 * LONGEST_PAUSE {
-            *n = 0;
-        }
-        let pause = FIRST_PAUSE.saturating_mul(1 << (*n).min(8)).min(LONGEST_PAUSE);
-        (*n, *last) = (*n + 1, Instant::now());
-        pause
+        let (group, members) = self.loaded(id)?;
+        let membership = |node: &NamedNode| self.backend.membership(&group, node);
+        let deletion = plan::delete(&group, members.target, nodes, membership).map_err(refuse)?;
+        self.backend.delete(&group, deletion, budget).await
     }
 
     async fn decrease(&self, id: &str, delta: i32, budget: Duration) -> Result<(), Status> {
-        let (group, instances) = self.loaded(id)?;
-        let victims = plan::decrease(&group, &instances, delta).map_err(refuse)?;
-        let deleted = self.machines.delete(&victims, true, budget).await;
-        deleted.map_err(|err| status::of_deletion(&err))
+        let (group, members) = self.loaded(id)?;
+        let giving = plan::decrease(&group, &members, delta).map_err(refuse)?;
+        self.backend.decrease(&group, giving, budget).await
     }
 }
 
@@ -181,10 +143,7 @@ fn message(group: &Group) -> protocol::NodeGroup {
         id: group.id.to_string(),
         min_size: size(group.min),
         max_size: size(group.max),
-        debug: one_line(&format!(
-            "{} (class {}, image {})",
-            group.id, group.machine.class_name, group.machine.image_name
-        )),
+        debug: one_line(&group.summary()),
     }
 }
 
@@ -268,7 +227,7 @@ impl CloudProvider for Service {
             return Err(Status::invalid_argument("the request names no node"));
         };
         self.require_view()?;
-        let name = self.machines.group_of(&node.provider_id, &node.name);
+        let name = self.backend.group_of(&node.provider_id, &node.name);
         let group = name.and_then(|name| self.groups.by_name(&name));
         let node_group = Some(group.map(|it| message(&it)).unwrap_or_default());
         Ok(Response::new(protocol::NodeGroupForNodeResponse { node_group }))
@@ -318,7 +277,7 @@ impl CloudProvider for Service {
         _: Request<protocol::RefreshRequest>,
     ) -> Answer<protocol::RefreshResponse> {
         self.groups.request_reload();
-        self.machines.usable().map_err(|why| Status::unavailable(one_line(&why)))?;
+        self.backend.usable().map_err(|why| Status::unavailable(one_line(&why)))?;
         Ok(Response::new(protocol::RefreshResponse {}))
     }
 
@@ -326,8 +285,8 @@ impl CloudProvider for Service {
         &self,
         request: Request<protocol::NodeGroupTargetSizeRequest>,
     ) -> Answer<protocol::NodeGroupTargetSizeResponse> {
-        let (_, instances) = self.loaded(&request.into_inner().id)?;
-        let target_size = i32::try_from(plan::target(&instances)).unwrap_or(i32::MAX);
+        let (_, members) = self.loaded(&request.into_inner().id)?;
+        let target_size = i32::try_from(members.target).unwrap_or(i32::MAX);
         Ok(Response::new(protocol::NodeGroupTargetSizeResponse { target_size }))
     }
 
@@ -386,7 +345,7 @@ impl CloudProvider for Service {
         &self,
         request: Request<protocol::NodeGroupNodesRequest>,
     ) -> Answer<protocol::NodeGroupNodesResponse> {
-        let (_, instances) = self.loaded(&request.into_inner().id)?;
+        let (_, Members { instances, .. }) = self.loaded(&request.into_inner().id)?;
         let longest = longest_text(instances.len());
         let instances = instances.iter().map(|it| instance(it, longest)).collect();
         Ok(Response::new(protocol::NodeGroupNodesResponse { instances }))
@@ -398,7 +357,7 @@ impl CloudProvider for Service {
     ) -> Answer<protocol::NodeGroupTemplateNodeInfoResponse> {
         let group = self.group(&request.into_inner().id)?;
         // Any other answer without a Node crashes the autoscaler.
-        let capacity = self.machines.capacity(&group);
+        let capacity = self.backend.capacity(&group);
         let capacity = capacity.map_err(|why| Status::unimplemented(one_line(&why)))?;
         let node = group::node(&group, capacity, &self.gpu_label, self.clock.now());
         Ok(Response::new(externalgrpc::template(&node)))

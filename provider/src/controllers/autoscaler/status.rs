@@ -3,10 +3,7 @@
 use provider_vcenter::Chain;
 use tonic::{Code, Status};
 
-use super::{
-    instance::one_line,
-    supervisor::{CreateError, DeleteError},
-};
+use super::instance::one_line;
 use crate::cluster::ClusterError;
 
 /// Returns the name of a code in metrics, which is Go's.
@@ -47,21 +44,4 @@ pub(super) fn of(err: &ClusterError) -> Status {
         ClusterError::NotLeading { .. } | ClusterError::Malformed { .. } => Code::Internal,
     };
     Status::new(code, one_line(&text))
-}
-
-/// Returns the status of a failed creation.
-pub(super) fn of_creation(err: &CreateError) -> Status {
-    match err {
-        CreateError::Request(err) => of(err),
-        CreateError::Late { .. } => Status::resource_exhausted(err.to_string()),
-    }
-}
-
-/// Returns the status of a failed deletion.
-pub(super) fn of_deletion(err: &DeleteError) -> Status {
-    match err {
-        DeleteError::Request(err) => of(err),
-        DeleteError::Exists => Status::failed_precondition(err.to_string()),
-        DeleteError::Late { .. } => Status::unavailable(err.to_string()),
-    }
 }

@@ -34,7 +34,7 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// A group whose machines are VirtualMachine objects of one namespace.
+/// A group of machines that are alike.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Group {
     pub(crate) id: GroupId,
@@ -46,7 +46,39 @@ pub(crate) struct Group {
     pub(crate) adopt: bool,
     pub(crate) node: NodeShape,
     pub(crate) options: OptionOverrides,
-    pub(crate) machine: MachineShape,
+    pub(crate) shape: Shape,
+}
+
+impl Group {
+    /// Returns the label `node.kubernetes.io/instance-type` of the Nodes.
+    pub(crate) fn instance_type(&self) -> &str {
+        match &self.shape {
+            Shape::VirtualMachine(shape) => &shape.class_name,
+        }
+    }
+
+    /// Returns the zone of the Nodes; `None` if the platform chooses one.
+    pub(crate) fn zone(&self) -> Option<&str> {
+        match &self.shape {
+            Shape::VirtualMachine(shape) => shape.zone.as_deref(),
+        }
+    }
+
+    /// Returns the group in one line, for logs of the autoscaler.
+    pub(crate) fn summary(&self) -> String {
+        match &self.shape {
+            Shape::VirtualMachine(it) => {
+                format!("{} (class {}, image {})", self.id, it.class_name, it.image_name)
+            }
+        }
+    }
+}
+
+/// What the backend needs to know to make a machine of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shape {
+    /// A VirtualMachine object of a Supervisor.
+    VirtualMachine(MachineShape),
 }
 
 /// Properties of the Nodes of a group that its machines do not tell.
@@ -152,6 +184,19 @@ impl OptionOverrides {
                 .unwrap_or(of.ignore_daemon_sets_utilization),
             zero_or_max_node_scaling: of.zero_or_max_node_scaling,
         }
+    }
+}
+
+/// Kind of the machines of a file of groups, which decides the keys of a group and its ID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MachineKind {
+    /// VirtualMachine objects of this namespace of a Supervisor.
+    VirtualMachine { namespace: String },
+}
+
+impl MachineKind {
+    pub(crate) fn virtual_machines(namespace: &str) -> Self {
+        Self::VirtualMachine { namespace: namespace.to_owned() }
     }
 }
 

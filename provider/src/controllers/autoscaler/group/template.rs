@@ -86,11 +86,11 @@ fn labels(group: &Group, gpu_label: &str, name: String) -> BTreeMap<String, Stri
     let mut labels = BTreeMap::from([
         ("kubernetes.io/arch".to_owned(), platform.architecture.clone()),
         ("kubernetes.io/os".to_owned(), platform.operating_system.clone()),
-        ("node.kubernetes.io/instance-type".to_owned(), group.machine.class_name.clone()),
+        ("node.kubernetes.io/instance-type".to_owned(), group.instance_type().to_owned()),
     ]);
-    let zone = ("topology.kubernetes.io/zone", &group.machine.zone);
-    for (key, value) in [zone, ("topology.kubernetes.io/region", &group.node.region)] {
-        labels.extend(value.clone().map(|value| (key.to_owned(), value)));
+    let zone = ("topology.kubernetes.io/zone", group.zone());
+    for (key, value) in [zone, ("topology.kubernetes.io/region", group.node.region.as_deref())] {
+        labels.extend(value.map(|value| (key.to_owned(), value.to_owned())));
     }
     if let (Some(gpu), false) = (&group.node.gpu, gpu_label.is_empty()) {
         labels.insert(gpu_label.to_owned(), gpu.kind.clone());

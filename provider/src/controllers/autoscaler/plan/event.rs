@@ -108,12 +108,12 @@ impl MachineChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::autoscaler::group::parse;
+    use crate::controllers::autoscaler::group::{MachineKind, parse};
 
     fn group() -> Group {
         let text = "groups: [{name: g, max: 3, machine: {className: c, imageName: i, \
                     storageClass: s, bootstrap: {secretName: b}}}]";
-        parse("f", text, "ns").unwrap().groups.remove(0)
+        parse("f", text, &MachineKind::virtual_machines("ns")).unwrap().groups.remove(0)
     }
 
     fn node(id: &str, name: &str) -> NamedNode {

@@ -66,6 +66,22 @@ pub(crate) struct Victim {
     pub(crate) cause: Cause,
 }
 
+/// The instances of a group, and its wanted size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Members {
+    pub(crate) instances: Vec<Instance>,
+    /// Number of wanted machines. It may exceed that of the instances that count, while the platform
+    /// has not begun to make some of them.
+    pub(crate) target: usize,
+}
+
+impl Members {
+    /// The members of a group whose wanted size is the number of instances that count.
+    pub(crate) fn counted(instances: Vec<Instance>) -> Self {
+        Self { target: target(&instances), instances }
+    }
+}
+
 /// Instances to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deletion {
@@ -76,7 +92,7 @@ pub(crate) struct Deletion {
 }
 
 /// Returns the number of instances that count for the wanted number.
-pub(crate) fn target(instances: &[Instance]) -> usize {
+fn target(instances: &[Instance]) -> usize {
     instances.iter().filter(|it| it.state.counts()).count()
 }
 
@@ -97,7 +113,7 @@ pub(crate) fn increase(group: &Group, target: usize, delta: i32) -> Result<Vec<C
 /// replaced, because no other caller ever removes them.
 pub(crate) fn delete(
     group: &Group,
-    instances: &[Instance],
+    target: usize,
     nodes: &[NamedNode],
     membership: impl Fn(&NamedNode) -> Membership,
 ) -> Result<Deletion, Refusal> {
@@ -123,7 +139,6 @@ pub(crate) fn delete(
             }
         }
     }
-    let target = target(instances);
     let min = group.min as usize;
     let fewer = usual.len();
     if fewer > 0 && target < min + fewer {
@@ -145,18 +160,23 @@ fn is_failed_creation(node: &NamedNode, instance: &Instance) -> bool {
     has_failed || (node.failed_creation && !instance.is_materialized)
 }
 
-/// Returns the instances to give up so that the size falls by `-delta`: only such that have no
-/// machine yet, first those that failed, then the last of the list.
-pub(crate) fn decrease(
-    group: &Group,
-    instances: &[Instance],
-    delta: i32,
-) -> Result<Vec<Victim>, Refusal> {
+/// What a group gives up so that its size falls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Giving {
+    /// Number of wanted machines without instance.
+    pub(crate) n_without_instance: usize,
+    /// Instances without machine.
+    pub(crate) victims: Vec<Victim>,
+}
+
+/// Returns what to give up so that the size falls by `-delta`: first machines without instance,
+/// then instances without machine, of which those that failed come first, then the last of the list.
+pub(crate) fn decrease(group: &Group, members: &Members, delta: i32) -> Result<Giving, Refusal> {
     if delta >= 0 {
         return Err(Refusal::DecreaseByNothing(delta));
     }
-    let wanted = target(instances) as i64 + i64::from(delta);
-    let counting = || instances.iter().filter(|it| it.state.counts());
+    let wanted = members.target as i64 + i64::from(delta);
+    let counting = || members.instances.iter().filter(|it| it.state.counts());
     let exist = counting().filter(|it| it.is_materialized).count();
     if wanted < exist as i64 {
         return Err(Refusal::WouldDelete { group: group.id.to_string(), exist, wanted });
@@ -164,8 +184,10 @@ pub(crate) fn decrease(
     let mut pending: Vec<&Instance> = counting().filter(|it| !it.is_materialized).rev().collect();
     pending.sort_by_key(|it| !matches!(it.state, State::Failed(_)));
     let n = usize::try_from(delta.unsigned_abs()).unwrap_or(usize::MAX);
+    let n_without_instance = members.target.saturating_sub(exist + pending.len()).min(n);
     let victim = |it: &Instance| Victim { id: it.id, cause: Cause::decrease(group, delta) };
-    Ok(pending.into_iter().take(n).map(victim).collect())
+    let victims = pending.into_iter().take(n - n_without_instance).map(victim).collect();
+    Ok(Giving { n_without_instance, victims })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::controllers::autoscaler::{
-    group::parse,
+    group::{MachineKind, parse},
     instance::{Failure, FailureClass},
 };
 
@@ -13,7 +13,7 @@ fn group(min: u32, max: u32) -> Group {
         "groups:\n- {{name: g, min: {min}, max: {max}, machine: {{className: c, imageName: i, \
          storageClass: s, bootstrap: {{secretName: b}}}}}}"
     );
-    parse("f", &text, "ns").unwrap().groups.remove(0)
+    parse("f", &text, &MachineKind::virtual_machines("ns")).unwrap().groups.remove(0)
 }
 
 fn id(n: u8) -> ProviderId {
@@ -80,7 +80,7 @@ fn deletion(min: u32, states: &str, names: &[&str]) -> Result<(Vec<u8>, usize), 
             .find(|it| it.id == id(n))
             .map_or(Membership::Unknown, |it| Membership::Here(Box::new(it.clone()))),
     };
-    match delete(&group(min, 9), &all, &nodes, membership) {
+    match delete(&group(min, 9), target(&all), &nodes, membership) {
         Ok(it) => {
             let victims = it.victims.iter().map(|it| it.id.0.as_bytes()[0]).collect();
             Ok((victims, it.replacements.len()))
@@ -126,11 +126,24 @@ fn a_deletion_with_one_wrong_node_is_refused_whole() {
 }
 
 #[test]
+fn a_decrease_gives_up_machines_without_instance_first() {
+    let group = group(0, 9);
+    let giving = |delta| {
+        let members = Members { instances: instances("rcm"), target: 5 };
+        decrease(&group, &members, delta).map(|it| (it.n_without_instance, it.victims.len())).ok()
+    };
+    let given: Vec<_> = (-4..0).rev().map(giving).collect();
+    assert_eq!(given, [Some((1, 0)), Some((2, 0)), Some((2, 1)), None]);
+}
+
+#[test]
 fn a_decrease_gives_up_only_instances_without_machine() {
     let group = group(0, 9);
     let ids = |states: &str, delta| {
-        decrease(&group, &instances(states), delta)
-            .map(|victims| victims.iter().map(|it| it.id.0.as_bytes()[0]).collect::<Vec<u8>>())
+        decrease(&group, &Members::counted(instances(states)), delta)
+            .map(|giving| {
+                giving.victims.iter().map(|it| it.id.0.as_bytes()[0]).collect::<Vec<u8>>()
+            })
             .map_err(|err| err.to_string())
     };
     assert_eq!(ids("rcc", -1), Ok(vec![3]));
@@ -142,6 +155,9 @@ fn a_decrease_gives_up_only_instances_without_machine() {
         assert!(refusal.contains("needs one of them deleted"), "{states}: {refusal}");
     }
     for delta in [0, 1] {
-        assert_eq!(decrease(&group, &[], delta), Err(Refusal::DecreaseByNothing(delta)));
+        assert_eq!(
+            decrease(&group, &Members::default(), delta),
+            Err(Refusal::DecreaseByNothing(delta))
+        );
     }
 }

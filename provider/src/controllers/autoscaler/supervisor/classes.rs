@@ -13,7 +13,7 @@ use crate::{cluster::encode, controllers::quantity::Quantity};
 
 /// Reads the classes of these groups. A class that cannot be read keeps its last known resources.
 pub(super) async fn read(shared: &Shared, groups: &[Arc<Group>]) {
-    let names: BTreeSet<&String> = groups.iter().map(|it| &it.machine.class_name).collect();
+    let names: BTreeSet<&str> = groups.iter().map(|it| it.instance_type()).collect();
     for name in names {
         let Shared { version, namespace, .. } = shared;
         let path = format!(
@@ -33,7 +33,7 @@ pub(super) async fn read(shared: &Shared, groups: &[Arc<Group>]) {
         if let Err(problem) = &answer {
             tracing::warn!(class = %name, "the groups of this class cannot grow from zero: {problem}");
         }
-        shared.classes.lock().expect("no holder panics").insert(name.clone(), answer);
+        shared.classes.lock().expect("no holder panics").insert(name.to_owned(), answer);
     }
 }
 

@@ -33,11 +33,11 @@ const LETTERS: &[u8; 32] = b"bcdfghjklmnpqrstvwxz2456789acdef";
 
 /// Machines that were created, or for which a request was sent, and the calls that asked for them.
 #[derive(Debug, Default)]
-pub(crate) struct Created(pub(super) Vec<(NewMachine, Cause)>);
+pub(super) struct Created(pub(super) Vec<(NewMachine, Cause)>);
 
 /// Reason why machines were not created.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CreateError {
+pub(super) enum CreateError {
     #[error(transparent)]
     Request(#[from] ClusterError),
     #[error("{n} machines cannot be created within {budget:?}; the size stays")]
@@ -52,7 +52,7 @@ impl SupervisorMachines {
     ///
     /// If one object cannot be created, or not all within `budget`. Those that were tried do not
     /// count then, and a task deletes them.
-    pub(crate) async fn create(
+    pub(super) async fn create(
         &self,
         group: &Group,
         causes: Vec<Cause>,

@@ -17,7 +17,7 @@ use crate::cluster::{ClusterError, encode};
 
 /// Reason why machines were not deleted, or not all of them.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DeleteError {
+pub(super) enum DeleteError {
     #[error(transparent)]
     Request(#[from] ClusterError),
     #[error("a machine exists by now; nothing was changed")]
@@ -39,7 +39,7 @@ impl SupervisorMachines {
     /// # Errors
     ///
     /// If one deletion fails; the others may have taken effect. A repeated call completes the rest.
-    pub(crate) async fn delete(
+    pub(super) async fn delete_all(
         &self,
         victims: &[Victim],
         only_pending: bool,

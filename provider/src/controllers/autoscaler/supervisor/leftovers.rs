@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 impl SupervisorMachines {
     /// Undoes the replacements of those instances that still count, because their deletion failed.
-    pub(crate) fn undo_replacements(&self, mut created: Created, victims: &[Victim]) {
+    pub(super) fn undo_replacements(&self, mut created: Created, victims: &[Victim]) {
         let n = {
             let view = self.view();
             let counts = |it: &&Machine| !it.is_deleting;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::{
-    group::Group,
+    group::{Group, Shape},
     instance::{Failure, FailureClass, Instance, State, one_line},
 };
 use crate::model::{ProviderId, parse_uuid};
@@ -178,7 +178,7 @@ fn mark(name: &str, bios_uuid: Uuid) -> String {
 
 /// Returns the object of a new machine of the group.
 pub(crate) fn manifest(group: &Group, namespace: &str, version: &str, new: &NewMachine) -> Value {
-    let shape = &group.machine;
+    let Shape::VirtualMachine(shape) = &group.shape;
     let bios_uuid = new.bios_uuid.hyphenated().to_string();
     let mut object = json!({
         "apiVersion": format!("vmoperator.vmware.com/{version}"),

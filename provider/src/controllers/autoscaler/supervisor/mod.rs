@@ -4,6 +4,7 @@
 //! deleted, so a restart loses nothing. One list and one watch keep a view of the objects, and
 //! every answer comes from the view. A creation or deletion changes the view before it returns.
 
+mod backend;
 mod classes;
 mod create;
 mod delete;
@@ -24,24 +25,21 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::{
+use self::{
+    backend::Replacements,
     create::{CreateError, Created},
     delete::DeleteError,
-};
-use self::{
     machine::{GROUP_LABEL, Machine},
     view::View,
 };
 use super::{
-    group::{Capacity, Group, GroupId},
-    instance::Instance,
-    plan::{Cause, MachineChange, MachineEvent, Membership, NamedNode},
+    group::{Capacity, GroupId},
+    plan::{Cause, MachineChange, MachineEvent},
 };
 use crate::{
     cluster::{Cluster, Events, Subject, encode},
     model::Clock,
     supervisor::VmOperatorVersion,
-    tasks::Tasks,
     telemetry::{AutoscalerMetrics, Telemetry},
 };
 
@@ -89,6 +87,7 @@ struct Shared {
     classes: Mutex<BTreeMap<String, Result<Capacity, String>>>,
     /// Number of names that were drawn.
     n_drawn: AtomicU64,
+    replacements: Replacements,
     wake: tokio::sync::Notify,
 }
 
@@ -118,22 +117,10 @@ impl SupervisorMachines {
             view: Mutex::default(),
             classes: Mutex::default(),
             n_drawn: AtomicU64::new(0),
+            replacements: Replacements::default(),
             wake: tokio::sync::Notify::new(),
         }));
         (machines, sending)
-    }
-
-    /// Spawns the tasks that keep the view, delete what is left of failed increases, and start
-    /// replacements.
-    pub(crate) fn spawn(&self, tasks: &Tasks) {
-        let (follower, sweeper) = (self.clone(), self.clone());
-        tasks.spawn_droppable(tracing::info_span!("machines"), async move {
-            follow::follow(&follower.0).await;
-        });
-        let stop = tasks.stopping();
-        tasks.spawn_droppable(tracing::info_span!("leftovers"), async move {
-            sweeper.sweep(&stop).await;
-        });
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
@@ -162,67 +149,6 @@ impl SupervisorMachines {
 
     fn now(&self) -> Timestamp {
         self.0.clock.now()
-    }
-
-    /// Tells the backend which groups exist: it reads their classes, and counts machines of others
-    /// only for the groups that adopt them.
-    pub(crate) async fn use_groups(&self, groups: &[Arc<Group>]) {
-        let adopting = groups.iter().filter(|it| it.adopt).map(|it| it.name.clone()).collect();
-        self.view().adopting = adopting;
-        classes::read(&self.0, groups).await;
-    }
-
-    /// Says why the view cannot be used; `Ok` if it can.
-    pub(crate) fn usable(&self) -> Result<(), String> {
-        let current_at = self.view().current_at;
-        match current_at {
-            None => Err("the VirtualMachines have not been listed yet".to_owned()),
-            Some(at) if at.elapsed() > MAX_AGE => {
-                Err(format!("the view of VirtualMachines is {} s old", at.elapsed().as_secs()))
-            }
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// Returns the age of the view; `None` before the first list.
-    pub(crate) fn view_age(&self) -> Option<Duration> {
-        self.view().current_at.map(|at| at.elapsed())
-    }
-
-    /// True once the machines were listed.
-    pub(crate) fn is_loaded(&self) -> bool {
-        self.view().current_at.is_some()
-    }
-
-    /// Returns the instances of a group, oldest first.
-    pub(crate) fn instances(&self, group: &Group) -> Vec<Instance> {
-        let now = self.now();
-        self.view().instances(&group.name, now)
-    }
-
-    /// Says whether a node is an instance of the group.
-    pub(crate) fn membership(&self, group: &Group, node: &NamedNode) -> Membership {
-        let now = self.now();
-        self.view().membership(&group.name, node, now)
-    }
-
-    /// Returns the name of the group of a node; `None` if the node is no machine of a group.
-    pub(crate) fn group_of(&self, id: &str, name: &str) -> Option<String> {
-        self.view().find(id, name).map(|it| it.group.clone())
-    }
-
-    /// Returns the resources of a machine of the group.
-    ///
-    /// # Errors
-    ///
-    /// If the class of the group does not exist or has no hardware, or was not read yet.
-    pub(crate) fn capacity(&self, group: &Group) -> Result<Capacity, String> {
-        let classes = self.0.classes.lock().expect("no holder panics");
-        let class = &group.machine.class_name;
-        classes
-            .get(class)
-            .cloned()
-            .unwrap_or_else(|| Err(format!("class {class} was not read yet")))
     }
 }
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{machine::*, view::View};
 use crate::controllers::autoscaler::{
-    group::{Group, parse},
+    group::{Group, MachineKind, parse},
     instance::{FailureClass, State},
     plan::{Membership, NamedNode},
 };
@@ -18,7 +18,7 @@ const UUID: &str = "42290000-0000-4000-8000-000000000001";
 fn group() -> Group {
     let text = "groups: [{name: g, max: 3, machine: {className: c, imageName: i, storageClass: s, zone: z, \
                 resourcePolicyName: p, bootstrap: {secretName: b}}}]";
-    parse("f", text, "ns").unwrap().groups.remove(0)
+    parse("f", text, &MachineKind::virtual_machines("ns")).unwrap().groups.remove(0)
 }
 
 fn time(second: i64) -> Timestamp {

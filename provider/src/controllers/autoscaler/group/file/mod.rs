@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use super::{
-    Gpu, Group, GroupId, MachineShape, NodeShape, OptionOverrides, Platform, Reserved, Taint,
+    Gpu, Group, GroupId, MachineKind, MachineShape, NodeShape, OptionOverrides, Platform, Reserved,
+    Shape, Taint,
 };
 use crate::{
     InputError,
@@ -96,13 +97,17 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D:
     }
 }
 
-/// Parses a file of groups, whose machines are in `namespace`. `file` is its name in errors.
+/// Parses a file of groups of this kind of machines. `file` is its name in errors.
 ///
 /// # Errors
 ///
 /// If the file is not a YAML mapping with a list `groups`. Errors within one group are in
 /// [`ParsedGroups::refused`].
-pub(crate) fn parse(file: &str, text: &str, namespace: &str) -> Result<ParsedGroups, InputError> {
+pub(crate) fn parse(
+    file: &str,
+    text: &str,
+    machines: &MachineKind,
+) -> Result<ParsedGroups, InputError> {
     let document: Value = serde_saphyr::from_str(text).map_err(|err| {
         let text = err.to_string();
         let first = text.lines().next().unwrap_or_default();
@@ -129,7 +134,7 @@ pub(crate) fn parse(file: &str, text: &str, namespace: &str) -> Result<ParsedGro
             let err = InputError::new("the file has two groups of this name");
             Err(err.remedy("rename one"))
         };
-        let group = read(value, namespace).and_then(|group| is_new(&group).map(|()| group));
+        let group = read(value, machines).and_then(|group| is_new(&group).map(|()| group));
         match group {
             Ok(group) => parsed.groups.push(group),
             Err(err) => parsed.refused.push(err.at_key(place).in_source(file)),
@@ -138,7 +143,7 @@ pub(crate) fn parse(file: &str, text: &str, namespace: &str) -> Result<ParsedGro
     Ok(parsed)
 }
 
-fn read(value: &Value, namespace: &str) -> Result<Group, InputError> {
+fn read(value: &Value, machines: &MachineKind) -> Result<Group, InputError> {
     let it: GroupInFile = serde_path_to_error::deserialize(value).map_err(|err| {
         let place = err.path().to_string();
         let problem = InputError::new(err.into_inner().to_string());
@@ -185,6 +190,7 @@ fn read(value: &Value, namespace: &str) -> Result<Group, InputError> {
     check_dns_label(secret, 253)
         .map_err(|err| err.at_key("secretName").at_key("bootstrap").at_key("machine"))?;
     let options = options(it.options).map_err(at("options"))?;
+    let MachineKind::VirtualMachine { namespace } = machines;
     Ok(Group {
         id: GroupId::of_virtual_machines(namespace, &it.name),
         name: it.name,
@@ -202,7 +208,7 @@ fn read(value: &Value, namespace: &str) -> Result<Group, InputError> {
             gpu: it.gpu,
         },
         options,
-        machine: it.machine,
+        shape: Shape::VirtualMachine(it.machine),
     })
 }
 

@@ -28,7 +28,7 @@ groups:
 fn errors(old: &str, new: &str) -> Vec<String> {
     assert!(GOOD.contains(old), "{old}");
     let text = GOOD.replacen(old, new, 1);
-    match parse("groups.yaml", &text, "ns") {
+    match parse("groups.yaml", &text, &MachineKind::virtual_machines("ns")) {
         Ok(parsed) => parsed.refused.iter().map(InputError::to_string).collect(),
         Err(err) => vec![err.to_string()],
     }
@@ -36,13 +36,14 @@ fn errors(old: &str, new: &str) -> Vec<String> {
 
 #[test]
 fn a_group_of_the_file_becomes_a_group_with_an_id_and_defaults() {
-    let parsed = parse("groups.yaml", GOOD, "ns").unwrap();
+    let parsed = parse("groups.yaml", GOOD, &MachineKind::virtual_machines("ns")).unwrap();
     assert_eq!(parsed.refused, []);
     let [group] = &parsed.groups[..] else { panic!("{parsed:?}") };
     assert_eq!(group.id.as_str(), "VirtualMachine/ns/workers");
     assert_eq!((group.min, group.max, group.node.max_pods), (0, 5, 110));
-    assert_eq!(group.machine.bootstrap.key, "user-data");
-    assert_eq!(group.machine.power_off_mode, PowerOffMode::TrySoft);
+    let Shape::VirtualMachine(shape) = &group.shape;
+    assert_eq!(shape.bootstrap.key, "user-data");
+    assert_eq!(shape.power_off_mode, PowerOffMode::TrySoft);
     assert_eq!(group.options.scale_down_unneeded_time, Some(Duration::from_secs(300)));
 }
 
@@ -83,7 +84,9 @@ fn a_mistake_in_the_file_is_refused_with_group_key_and_remedy() {
 
 #[test]
 fn a_quantity_may_be_a_number() {
-    let parsed = parse("f", &GOOD.replace("cpu: 100m", "cpu: 2"), "ns").unwrap();
+    let parsed =
+        parse("f", &GOOD.replace("cpu: 100m", "cpu: 2"), &MachineKind::virtual_machines("ns"))
+            .unwrap();
     assert_eq!(parsed.groups[0].node.reserved.cpu.to_string(), "2", "{:?}", parsed.refused);
 }
 
@@ -91,7 +94,7 @@ fn a_quantity_may_be_a_number() {
 fn a_wrong_group_and_a_second_of_the_same_name_leave_the_others() {
     let one = |name: &str| GOOD.trim_start().replace("groups:\n", "").replace("workers\n", name);
     let text = format!("groups:\n{}{}{}", one("a\n"), one("a\n"), one("B\n"));
-    let parsed = parse("f", &text, "ns").unwrap();
+    let parsed = parse("f", &text, &MachineKind::virtual_machines("ns")).unwrap();
     assert_eq!(parsed.groups.len(), 1, "{parsed:?}");
     let errors: Vec<String> = parsed.refused.iter().map(InputError::to_string).collect();
     assert_eq!(errors.len(), 2, "{errors:?}");
@@ -100,7 +103,7 @@ fn a_wrong_group_and_a_second_of_the_same_name_leave_the_others() {
 
 #[test]
 fn the_template_has_the_labels_taints_and_resources_of_a_new_node() {
-    let parsed = parse("groups.yaml", GOOD, "ns").unwrap();
+    let parsed = parse("groups.yaml", GOOD, &MachineKind::virtual_machines("ns")).unwrap();
     let quantity = |text: &str| text.parse::<Quantity>().unwrap();
     let capacity = Capacity { cpu: quantity("4"), memory: quantity("8Gi") };
     let now = Timestamp::from_second(1_000_000).unwrap();

@@ -7,10 +7,14 @@ use sim::{Sim, world::Topology};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::super::{SupervisorMachines, machine::*};
+use super::super::{super::backend::Backend as _, SupervisorMachines, machine::*};
 use crate::{
-    TokenSource, authenticated, controllers::autoscaler::group::parse, model::Clock,
-    supervisor::VmOperatorVersion, tasks::Tasks, telemetry::Telemetry,
+    TokenSource, authenticated,
+    controllers::autoscaler::group::{MachineKind, parse},
+    model::Clock,
+    supervisor::VmOperatorVersion,
+    tasks::Tasks,
+    telemetry::Telemetry,
 };
 
 const MACHINES: &str = "/apis/vmoperator.vmware.com/v1alpha5/namespaces/workloads/virtualmachines";
@@ -40,12 +44,13 @@ async fn the_view_follows_the_objects_through_many_watches_with_one_list() {
         SupervisorMachines::new(client.clone(), "workloads", version, clock, 1, &telemetry);
     let tasks = Tasks::new(&CancellationToken::new(), &CancellationToken::new());
     machines.spawn(&tasks);
-    let group = parse("f", GROUPS, "workloads").unwrap().groups.remove(0);
+    let group =
+        parse("f", GROUPS, &MachineKind::virtual_machines("workloads")).unwrap().groups.remove(0);
     let wait = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
 
     assert!(machines.usable().is_err(), "nothing was listed yet");
     wait(1).await;
-    assert_eq!((machines.usable(), machines.instances(&group).len()), (Ok(()), 0));
+    assert_eq!((machines.usable(), machines.members(&group).instances.len()), (Ok(()), 0));
     for n in 1..=2 {
         let name = format!("g-abcd{n}");
         let new = NewMachine { name, bios_uuid: Uuid::from_u128(n), held_until: None };
@@ -53,12 +58,12 @@ async fn the_view_follows_the_objects_through_many_watches_with_one_list() {
         send(&client, "POST", MACHINES, Some(&object)).await;
     }
     wait(1).await;
-    assert_eq!(machines.instances(&group).len(), 2);
+    assert_eq!(machines.members(&group).instances.len(), 2);
     wait(3600).await;
     assert_eq!(machines.usable(), Ok(()), "bookmarks prove that the view is current");
     send(&client, "DELETE", &format!("{MACHINES}/g-abcd1"), None).await;
     wait(60).await;
-    assert_eq!(machines.instances(&group).len(), 1);
+    assert_eq!(machines.members(&group).instances.len(), 1);
     assert_eq!(sim.ledger().counts().of("list virtualmachines"), 1);
     assert!(sim.ledger().counts().of("watch virtualmachines") > 10);
     assert!(tasks.stop(Duration::from_secs(10)).await);

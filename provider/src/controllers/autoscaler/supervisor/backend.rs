@@ -1,0 +1,157 @@
+//! The Supervisor as a backend of the server.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tonic::Status;
+
+use super::{
+    super::{
+        backend::Backend,
+        group::{Capacity, Group},
+        plan::{Cause, Deletion, Giving, Members, Membership, NamedNode},
+        status,
+    },
+    CreateError, Created, DeleteError, MAX_AGE, SupervisorMachines, classes, follow,
+};
+use crate::tasks::Tasks;
+
+/// Pause before a machine whose creation failed is made again in a group at its minimum. It doubles
+/// with each failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// Number of replacements in a row and time of the last one, by group.
+#[derive(Default)]
+pub(super) struct Replacements(Mutex<BTreeMap<String, (u32, Instant)>>);
+
+impl Replacements {
+    /// Counts a replacement in a group and returns the pause before it.
+    fn pause(&self, group: &str) -> Duration {
+        let mut all = self.0.lock().expect("no holder panics");
+        let (n, last) = all.entry(group.to_owned()).or_insert((0, Instant::now()));
+        if last.elapsed() > 2 * LONGEST_PAUSE {
+            *n = 0;
+        }
+        let pause = FIRST_PAUSE.saturating_mul(1 << (*n).min(8)).min(LONGEST_PAUSE);
+        (*n, *last) = (*n + 1, Instant::now());
+        pause
+    }
+}
+
+#[tonic::async_trait]
+impl Backend for SupervisorMachines {
+    /// Spawns the tasks that keep the view, delete what is left of failed increases, and start
+    /// replacements.
+    fn spawn(&self, tasks: &Tasks) {
+        let (follower, sweeper) = (self.clone(), self.clone());
+        tasks.spawn_droppable(tracing::info_span!("machines"), async move {
+            follow::follow(&follower.0).await;
+        });
+        let stop = tasks.stopping();
+        tasks.spawn_droppable(tracing::info_span!("leftovers"), async move {
+            sweeper.sweep(&stop).await;
+        });
+    }
+
+    /// Reads the classes of the groups, and counts machines of others only for the groups that adopt
+    /// them.
+    async fn use_groups(&self, groups: &[Arc<Group>]) {
+        let adopting = groups.iter().filter(|it| it.adopt).map(|it| it.name.clone()).collect();
+        self.view().adopting = adopting;
+        classes::read(&self.0, groups).await;
+    }
+
+    fn usable(&self) -> Result<(), String> {
+        let current_at = self.view().current_at;
+        match current_at {
+            None => Err("the VirtualMachines have not been listed yet".to_owned()),
+            Some(at) if at.elapsed() > MAX_AGE => {
+                Err(format!("the view of VirtualMachines is {} s old", at.elapsed().as_secs()))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn view_age(&self) -> Option<Duration> {
+        self.view().current_at.map(|at| at.elapsed())
+    }
+
+    fn members(&self, group: &Group) -> Members {
+        let now = self.now();
+        Members::counted(self.view().instances(&group.name, now))
+    }
+
+    fn membership(&self, group: &Group, node: &NamedNode) -> Membership {
+        let now = self.now();
+        self.view().membership(&group.name, node, now)
+    }
+
+    fn group_of(&self, id: &str, name: &str) -> Option<String> {
+        self.view().find(id, name).map(|it| it.group.clone())
+    }
+
+    fn capacity(&self, group: &Group) -> Result<Capacity, String> {
+        let class = group.instance_type();
+        let classes = self.0.classes.lock().expect("no holder panics");
+        let unread = || Err(format!("class {class} was not read yet"));
+        classes.get(class).cloned().unwrap_or_else(unread)
+    }
+
+    async fn increase(
+        &self,
+        group: &Group,
+        causes: Vec<Cause>,
+        budget: Duration,
+    ) -> Result<(), Status> {
+        let created = self.create(group, causes, None, budget).await;
+        created.map(drop).map_err(|err| of_creation(&err))
+    }
+
+    async fn delete(
+        &self,
+        group: &Group,
+        deletion: Deletion,
+        budget: Duration,
+    ) -> Result<(), Status> {
+        let Deletion { victims, replacements } = deletion;
+        let mut replacing = Created::default();
+        if !replacements.is_empty() {
+            let pause = self.0.replacements.pause(&group.name);
+            let created = self.create(group, replacements, Some(pause), budget).await;
+            replacing = created.map_err(|err| of_creation(&err))?;
+        }
+        let deleted = self.delete_all(&victims, false, budget).await;
+        deleted.map_err(|err| {
+            // The autoscaler repeats the request, which replaces the rest again.
+            self.undo_replacements(replacing, &victims);
+            of_deletion(&err)
+        })
+    }
+
+    async fn decrease(&self, _: &Group, giving: Giving, budget: Duration) -> Result<(), Status> {
+        let deleted = self.delete_all(&giving.victims, true, budget).await;
+        deleted.map_err(|err| of_deletion(&err))
+    }
+}
+
+/// Returns the status of a failed creation.
+fn of_creation(err: &CreateError) -> Status {
+    match err {
+        CreateError::Request(err) => status::of(err),
+        CreateError::Late { .. } => Status::resource_exhausted(err.to_string()),
+    }
+}
+
+/// Returns the status of a failed deletion.
+fn of_deletion(err: &DeleteError) -> Status {
+    match err {
+        DeleteError::Request(err) => status::of(err),
+        DeleteError::Exists => Status::failed_precondition(err.to_string()),
+        DeleteError::Late { .. } => Status::unavailable(err.to_string()),
+    }
+}
