@@ -5,6 +5,7 @@
 
 mod autoscaler;
 mod autoscaler_checks;
+mod autoscaler_histories;
 mod autoscaler_sweep;
 mod budgets;
 mod certificates;
