@@ -153,8 +153,9 @@ impl Sent {
         let is_done = self.outcome == Outcome::Done;
         match &self.change {
             // A failed increase has no effect, whatever failed behind the server.
-            Change::Increase(_) | Change::Decrease(_)
-                if matches!(self.outcome, Outcome::Failed(_)) => {}
+            Change::Increase(_) if matches!(self.outcome, Outcome::Failed(_)) => {}
+            // A failed decrease may have given up some instances, unless it was refused.
+            Change::Decrease(_) if matches!(self.outcome, Outcome::Failed(_)) && self.is_calm => {}
             Change::Increase(by) => {
                 effects.new.0 += if is_done { *by } else { 0 };
                 effects.new.1 += by.max(&0);

@@ -212,7 +212,8 @@ impl Play {
             None => {}
             Some(Stranger::Unknown) => nodes.push(SentNode::new(UNKNOWN, "stranger")),
             Some(Stranger::OtherGroup) => {
-                let id = self.node(of.other(), 0).unwrap_or_else(|| UNKNOWN.to_owned());
+                let live = self.seen[&of.other()].live.keys().next().cloned();
+                let id = live.unwrap_or_else(|| UNKNOWN.to_owned());
                 nodes.push(SentNode::new(&id, "stranger"));
             }
         }
