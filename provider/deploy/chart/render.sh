@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Renders the manifests of ../ from this chart, as files to read and to `kubectl create -f`.
 #
-#   provider/deploy/chart/render.sh            writes ../vcenter.yaml and ../supervisor.yaml
+#   provider/deploy/chart/render.sh            writes ../vcenter.yaml, ../supervisor.yaml and ../autoscaler.yaml
 #   provider/deploy/chart/render.sh --check    prints the differences, and exits with 1 if there are any
 set -euo pipefail
 
@@ -11,13 +11,15 @@ helm=$("$root/conformance/peers/build.sh" helm)
 # helm does not contact a cluster here, so it needs the version of Kubernetes as a flag.
 version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$root/conformance/peers/kubernetes/go.mod")
 
-render() { # VALUES…
-  echo "# Rendered from the chart by chart/render.sh. Change server, datacenter, user, password and image before use."
+render() { # CHANGES VALUES…
+  echo "# Rendered from the chart by chart/render.sh. Change $1 before use."
+  shift
   "$helm" template vsphere-cpi "$here" --namespace kube-system --kube-version "$version" "$@" |
-    sed -e '/^# Source: /d' -e '/helm.sh\/chart/d' -e '/app.kubernetes.io\/managed-by/d' -e '/app.kubernetes.io\/instance/d' -e '$a\'
+    sed -e '/^# Source: /d' -e '/helm.sh\/chart/d' -e '/app.kubernetes.io\/managed-by/d' -e '/app.kubernetes.io\/instance/d' \
+      -e '/helm.sh\/hook/d' -e '$a\'
 }
 differ=0
-put() { # NAME VALUES…
+put() { # NAME CHANGES VALUES…
   local file=$here/../$1.yaml
   if [ "${check:-}" = 1 ]; then
     diff -u "$file" <(render "${@:2}") || differ=1
@@ -31,6 +33,7 @@ case ${1:-} in
   --check) check=1 ;;
   *) echo "usage: render.sh [--check]" >&2; exit 2 ;;
 esac
-put vcenter --set mode=vcenter --set config.enabled=true
-put supervisor --set mode=supervisor
+put vcenter 'server, datacenter, user, password and image' --set mode=vcenter --set config.enabled=true
+put supervisor 'the image' --set mode=supervisor
+put autoscaler 'groups and the image of the server' -f "$here/../autoscaler.values.yaml"
 exit "$differ"

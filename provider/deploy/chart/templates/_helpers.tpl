@@ -26,5 +26,6 @@ name: vsphere-cloud-controller-manager
 {{- define "cpi.check" -}}
 {{- if not (has .Values.mode (list "vcenter" "supervisor")) }}{{ fail (printf "mode: %q: write vcenter or supervisor" .Values.mode) }}{{ end -}}
 {{- if not (has .Values.kind (list "DaemonSet" "Deployment")) }}{{ fail (printf "kind: %q: write DaemonSet or Deployment" .Values.kind) }}{{ end -}}
+{{- if not (or .Values.cloudControllerManager.enabled .Values.autoscaler.enabled) }}{{ fail "cloudControllerManager.enabled: false: nothing is left to install; also set autoscaler.enabled=true" }}{{ end -}}
 {{- if .Values.podSecurityPolicy.enabled }}{{ fail "podSecurityPolicy.enabled: true: Kubernetes has no PodSecurityPolicy since 1.25; leave it out" }}{{ end -}}
 {{- end -}}
