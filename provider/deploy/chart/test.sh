@@ -7,7 +7,8 @@
 #
 # A values file that begins with `# namespace: NAME.` is rendered for that namespace, others for kube-system. One that begins with
 # `# kubernetes: VERSION.` is rendered for that version of Kubernetes. If KUBE_SERVER and KUBE_TOKEN are set, as
-# conformance/peers/cluster.sh COMMAND sets them, that API server also has to accept every manifest. The kinds of cert-manager are those of tests/cert-manager.crds.yaml. With
+# conformance/peers/cluster.sh COMMAND sets them, that API server also has to accept every manifest, and autoscaler.sh tests the
+# permissions and certificates of the autoscaler there. The kinds of cert-manager are those of tests/cert-manager.crds.yaml. With
 # PROVIDER=FILE the provider (that program) has to accept every configuration and all of its keys, and every file of groups.
 set -euo pipefail
 
@@ -116,12 +117,18 @@ done
 [ "$(sed -nE 's/^appVersion: //p' "$here/Chart.yaml")" = "$(sed -nE 's/^version = "(.*)"/\1/p' "$root/Cargo.toml" | head -n 1)" ] ||
   fail "Chart.yaml: appVersion: write the version of Cargo.toml"
 "$here/render.sh" --check || fail "provider/deploy: the manifests differ; run chart/render.sh"
+permissions() { awk '/^kind: Role$/ { role = 1 } /^(---|```)/ { role = 0 } role' "$1"; } # FILE: prints the Role in a manifest or a page
+diff -u --label docs/autoscaler.md --label autoscaler-supervisor-role.yaml \
+  <(permissions "$root/docs/autoscaler.md") <(permissions "$here/../autoscaler-supervisor-role.yaml") ||
+  fail "docs/autoscaler.md, Permissions: write the Role of provider/deploy/autoscaler-supervisor-role.yaml"
 if [ -n "${PROVIDER:-}" ]; then
   text_of "$here/../autoscaler.yaml" vsphere-autoscaler-groups >"$scratch/groups.yaml"
   groups_read "$scratch/groups.yaml" || { fail "autoscaler.yaml: groups refused by the provider"; cat "$scratch/said"; }
 fi
 if [ -n "${KUBE_SERVER:-}" ]; then
   judged "$here/../autoscaler.yaml" kube-system >"$scratch/judged" 2>&1 || { fail "autoscaler.yaml: refused by the API server"; cat "$scratch/judged"; }
+  text_of "$here/../autoscaler.yaml" vsphere-autoscaler-certificates >"$scratch/certificates.sh"
+  "$here/autoscaler.sh" "$scratch/certificates.sh" || fail "autoscaler.sh"
 fi
 echo "$n values files: $failed failed"
 [ "$failed" -eq 0 ]
