@@ -62,6 +62,7 @@ fn run_ours(
     let counts = is_all && !arguments.no_cost && !modes.is_empty();
     // Calls are counted beside the checks, so that a large fleet, which leaves no memory for a
     // second one, leaves processors to them.
+    let counts_server = is_all && !arguments.no_cost && arguments.mode.autoscaler;
     let (conclusions, tables) = std::thread::scope(|scope| {
         let (stage, ledgers) = (&stage, ledgers.as_ref());
         let counted = counts.then(|| scope.spawn(move || cost::measure(stage, modes, threads())));
@@ -69,6 +70,8 @@ fn run_ours(
         let tables = counted.map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
         conclusions.map(|it| (it, tables.unwrap_or_default()))
     })?;
+    let fleets: &[cost::Fleet] = if counts_server { &cost::Fleet::SMALL } else { &[] };
+    let server = cost::measure_server(fleets).map_err(anyhow::Error::msg)?;
     for conclusion in &conclusions {
         if let Some(evidence) = conclusion.evidence(&stage) {
             writeln!(out, "\n{evidence}")?;
@@ -78,6 +81,9 @@ fn run_ours(
         writeln!(out, "\nCalls by phase and number of nodes, ours and upstream's")?;
     }
     show(out, &tables, arguments.operations)?;
+    if counts_server {
+        writeln!(out, "\n{}", server.table(fleets))?;
+    }
     if let Some(dir) = &arguments.out {
         report::write(dir, &About::ours(&stage), &stage, &conclusions, &tables)?;
         ledgers.map_or(Ok(()), |ledgers| ledgers.join())?;
@@ -96,7 +102,7 @@ fn run_ours(
     if tally.failed + tally.not_supported > 0 {
         return Ok(ExitCode::from(1));
     }
-    if deviate(out, &tables)? {
+    if deviate(out, &tables, &server.deviations(fleets))? {
         return Ok(ExitCode::from(6));
     }
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
@@ -281,12 +287,15 @@ pub(super) fn count(
     operations: bool,
 ) -> anyhow::Result<ExitCode> {
     let tables = cost::measure(&Stage::default(), &Backend::ALL, threads());
+    let server = cost::measure_server(&cost::Fleet::ALL).map_err(anyhow::Error::msg)?;
     if write {
-        write!(out, "{}", cost::budgets(&tables))?;
+        write!(out, "{}", cost::budgets(&tables, &server))?;
         return Ok(ExitCode::SUCCESS);
     }
     show(out, &tables, operations)?;
-    Ok(if deviate(out, &tables)? { ExitCode::from(6) } else { ExitCode::SUCCESS })
+    writeln!(out, "\n{}", server.table(&cost::Fleet::ALL))?;
+    let deviations = server.deviations(&cost::Fleet::ALL);
+    Ok(if deviate(out, &tables, &deviations)? { ExitCode::from(6) } else { ExitCode::SUCCESS })
 }
 
 fn show(out: &mut impl Write, tables: &[Table], operations: bool) -> anyhow::Result<()> {
@@ -299,9 +308,11 @@ fn show(out: &mut impl Write, tables: &[Table], operations: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Prints the differences from the committed budgets. Returns true if it printed any.
-fn deviate(out: &mut impl Write, tables: &[Table]) -> anyhow::Result<bool> {
-    let deviations: Vec<String> = tables.iter().flat_map(Table::deviations).collect();
+/// Prints the differences from the committed budgets, `more` of which are known. Returns true if it
+/// printed any.
+fn deviate(out: &mut impl Write, tables: &[Table], more: &[String]) -> anyhow::Result<bool> {
+    let of_tables = tables.iter().flat_map(Table::deviations);
+    let deviations: Vec<String> = of_tables.chain(more.iter().cloned()).collect();
     for deviation in &deviations {
         writeln!(out, "{deviation}")?;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Counts, Fit, Row, Table, count_at};
+use super::{Counts, Fit, Row, ServerBudgets, Table, count_at};
 
 impl Table {
     /// Returns the fleet sizes that were measured.
@@ -131,9 +131,9 @@ impl Table {
 }
 
 /// Returns `budgets.yaml` with the measured counts.
-pub fn budgets(tables: &[Table]) -> String {
+pub fn budgets(tables: &[Table], server: &ServerBudgets) -> String {
     let parts = tables.iter().map(Table::budgets);
-    std::iter::once(BUDGETS_HEAD.to_owned()).chain(parts).collect()
+    std::iter::once(BUDGETS_HEAD.to_owned()).chain(parts).chain([server.text()]).collect()
 }
 
 /// Returns upstream's number of calls for a fleet size, or `-` if it is unknown.
@@ -145,7 +145,8 @@ fn upstream(row: &Row, n: u32) -> String {
 const BUDGETS_HEAD: &str = "\
 # Exact numbers of calls by phase and number of nodes, in virtual time with seed 0. A run fails if it counts other numbers.
 # longPolls counts long polls and watches, calls counts all other calls, and operations counts both. src/cost/ defines the
-# phases; `conformance cost --write` prints this file with the measured numbers.
+# phases; `conformance cost --write` prints this file with the measured numbers. The part autoscaler counts the calls of the server for
+# the Cluster Autoscaler to its Supervisor, and those of an autoscaler to the server.
 ";
 
 /// Returns one number if all counts are equal, else the smallest and the largest, or `-` without

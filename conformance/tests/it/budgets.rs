@@ -1,6 +1,6 @@
 //! Compares the number of calls per phase with the committed numbers.
 
-use conformance::cost::{self, CountedMode};
+use conformance::cost::{self, CountedMode, Fleet};
 use conformance::lab::Stage;
 
 #[test]
@@ -11,6 +11,13 @@ fn calls_per_phase_are_the_committed_ones() {
         let table = cost::measure_sizes(&Stage::default(), subject, sizes);
         assert_eq!(table.deviations(), Vec::<String>::new());
     }
+}
+
+#[test]
+fn calls_of_the_autoscalers_server_are_the_committed_ones() {
+    // `conformance cost` also counts a group of 10,000 machines, in a release build.
+    let counted = cost::measure_server(&Fleet::SMALL).unwrap();
+    assert_eq!(counted.deviations(&Fleet::SMALL), Vec::<String>::new());
 }
 
 #[test]
