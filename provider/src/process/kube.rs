@@ -7,7 +7,7 @@ use http::Uri;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use provider::{InputError, cli::Arguments};
 
-use super::files::unreadable;
+use super::{files::unreadable, supervisor::with_token_of};
 
 /// Makes the client of the workload cluster, without sending a request. Must run inside a runtime.
 pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, InputError> {
@@ -56,9 +56,18 @@ pub(super) async fn client_from_file(
 /// Makes the client of a Supervisor from a kubeconfig, and returns the namespace of its context.
 pub(super) async fn supervisor_client(path: &Path) -> Result<(kube::Client, String), InputError> {
     let origin = format!("--supervisor-kubeconfig {}", path.display());
-    let config = read(path).await.map_err(|err| err.in_source(origin.as_str()))?;
+    let mut config = read(path).await.map_err(|err| err.in_source(origin.as_str()))?;
     let namespace = config.default_namespace.clone();
-    Ok((make_client(config, &origin)?, namespace))
+    // The library sends the content of a token file as it is, so that a newline at its end fails every
+    // request, and reads a changed file late.
+    let user = &mut config.auth_info;
+    let file = if user.token.is_none() { user.token_file.take() } else { None };
+    let client = make_client(config, &origin)?;
+    let client = match file {
+        Some(file) => with_token_of(client, file.into()),
+        None => client,
+    };
+    Ok((client, namespace))
 }
 
 /// Makes a client of the cluster in which the provider runs; `None` outside a cluster, or if the

@@ -1,7 +1,10 @@
 //! Connection of the process to the Supervisor: reads the mounted files and an environment
 //! variable, and makes a client that reads its token again during the run.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use http::HeaderValue;
 use provider::{
@@ -42,12 +45,16 @@ pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, In
         let err = InputError::new(format!("cannot make a client for the Supervisor: {err}"));
         err.remedy("check ca.crt in the directory of --supervisor-credentials-dir")
     })?;
-    let token = arguments.paths.token();
-    let tokens = TokenSource::new(Arc::new(move || {
-        std::fs::read(&token).map_err(|err| format!("{}: {err}", token.display()))
-    }));
-    let client = provider::authenticated(client, Arc::new(tokens), agent());
+    let client = with_token_of(client, arguments.paths.token());
     Ok(SupervisorLink { client, namespace })
+}
+
+/// Returns a client that sends the token in this file, which may change.
+pub(super) fn with_token_of(client: ::kube::Client, file: PathBuf) -> ::kube::Client {
+    let tokens = TokenSource::new(Arc::new(move || {
+        std::fs::read(&file).map_err(|err| format!("{}: {err}", file.display()))
+    }));
+    provider::authenticated(client, Arc::new(tokens), agent())
 }
 
 /// Value of `User-Agent`, in the form of Kubernetes clients.

@@ -30,10 +30,11 @@ pub(super) async fn read(shared: &Shared, groups: &[Arc<Group>]) {
                 continue;
             }
         };
-        if let Err(problem) = &answer {
+        let mut classes = shared.classes.lock().expect("no holder panics");
+        let before = classes.insert(name.to_owned(), answer.clone());
+        if let (Err(problem), true) = (&answer, before.as_ref() != Some(&answer)) {
             tracing::warn!(class = %name, "the groups of this class cannot grow from zero: {problem}");
         }
-        shared.classes.lock().expect("no holder panics").insert(name.to_owned(), answer);
     }
 }
 
