@@ -74,6 +74,15 @@ pub enum Event {
         /// World time at which the reaction was due; `None` if the reaction was held.
         at: Option<Time>,
     },
+    /// cloud-init ran `kubeadm join` on a machine, and the machine did not join the workload cluster.
+    JoinRefused {
+        /// Name of the vCenter.
+        vcenter: String,
+        /// The machine.
+        machine: MoRef,
+        /// Reason.
+        why: String,
+    },
     /// A kubelet was added or removed, started or stopped, or its machine got another id.
     KubeletSet {
         /// Name of the Node that the kubelet registers.

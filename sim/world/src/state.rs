@@ -204,6 +204,7 @@ impl State {
                 self.schedule(*id, *at, held.as_ref(), reaction);
             }
             Event::Unscheduled { id, at } => self.unschedule(*id, *at),
+            Event::JoinRefused { .. } => {}
             Event::KubeletSet { node, kubelet } => self.set_kubelet(node, kubelet.as_ref()),
             Event::KubeletBeat { node } => {
                 if let Some(kubelet) = self.kubelets.get_mut(node) {

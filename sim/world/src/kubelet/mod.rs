@@ -5,12 +5,14 @@
 //! The functions are pure: from the objects and the time they return the requests that these
 //! components would send. `act/kubelets/mod.rs` decides when to call them.
 
+mod join;
 mod lifecycle;
 mod registration;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(crate) use join::{Join, decoded};
 pub(crate) use lifecycle::{collect_lease, mark_silent, settle_taints};
 pub use registration::{Machine, Taint};
 pub(crate) use registration::{become_ready, heartbeat, register, renew_lease};

@@ -1,6 +1,7 @@
 //! Reports of guests: the steps of a boot, power requests through VMware Tools, and the commands
 //! `guest.…`, which change reports.
 
+pub(super) mod cloud_init;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ impl Execution<'_> {
             return;
         }
         if step == Step::Kubelet {
+            self.join_by_cloud_init(vcenter, id);
             self.run_kubelet(vcenter, id);
             return;
         }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Execution;
+use super::guests::cloud_init::{ENCODING, USER_DATA};
 use crate::control_plane::ControlPlane;
 use crate::event::{Event, Fault};
 use crate::objects::{self, GroupResource, Key, Op, PatchKind, Quota};
@@ -252,9 +253,27 @@ impl Execution<'_> {
             config.instance_uuid = uuid;
             self.change(&vcenter, id, Change::Config(Box::new(config)));
         }
+        if let Some(data) = self.user_data(object) {
+            let mut config = self.machine(&vcenter, id)?.config.clone();
+            config.extra.insert(USER_DATA.to_owned(), data);
+            config.extra.insert(ENCODING.to_owned(), "base64".to_owned());
+            self.change(&vcenter, id, Change::Config(Box::new(config)));
+        }
         let mut told = object.clone();
         told["status"]["uniqueID"] = id.to_string().into();
         self.write_supervisor(objects::Command::update(key_of(object), told).on_status())
+    }
+
+    /// Returns the cloud-init data of a VirtualMachine in Base64; `None` if it names no Secret with
+    /// such data.
+    fn user_data(&self, object: &Value) -> Option<String> {
+        let reference = &object["spec"]["bootstrap"]["cloudInit"]["rawCloudConfig"];
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let namespace = object["metadata"]["namespace"].as_str()?;
+        let name = text(&reference["name"])?;
+        let secret = Key::new(GroupResource::core("secrets"), namespace, name);
+        let secret = self.state.supervisor.objects.get(&secret)?;
+        text(&secret["data"][text(&reference["key"])?])
     }
 
     fn settle_power(&mut self, object: &Value) -> Result<(), Refusal> {
