@@ -9,7 +9,7 @@ use conformance::lab::autoscaler::{
 };
 use prost::Message;
 use sim::faults::{Action, KubeStatus, Rule};
-use sim::world::objects::GroupResource;
+use sim::world::objects::{self, GroupResource};
 use sim::world::supervisor::OperatorChange;
 use sim::world::vcenter::Power;
 use sim::world::{Command, ControlPlane, World};
@@ -212,6 +212,37 @@ async fn a_group_grows_from_zero_and_shrinks_to_zero() {
     server.call::<Empty>("NodeGroupDeleteNodes", delete(&instances)).await;
     tokio::time::sleep(s(60)).await;
     assert_eq!((server.target().await, running(sim), objects(sim)), (0, Vec::new(), 0));
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_machines_join_the_cluster_with_the_bootstrap_data_of_their_group() {
+    let server = Server::start(file(0), 1).await;
+    let ours = server.ours.clone();
+    let sim = ours.sim();
+    let token = serde_json::json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bootstrap-token-abcdef"},
+        "stringData": {
+            "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
+        },
+    });
+    let secrets = GroupResource::core("secrets");
+    let create = objects::Command::create(secrets.clone(), "kube-system", token);
+    sim.apply(Command::Cluster(create)).unwrap();
+    let data = "runcmd:\n- kubeadm join 192.0.2.1:6443 --token abcdef.0123456789abcdef\n";
+    let patch = serde_json::json!({"stringData": {"user-data": data}});
+    let key = objects::Key::new(secrets, "workloads", "workers-bootstrap");
+    let patch = objects::Command::patch(key, objects::PatchKind::Merge, patch);
+    sim.apply(Command::Supervisor(patch)).unwrap();
+
+    server.increase(2).await;
+    tokio::time::sleep(s(120)).await;
+    let nodes: Vec<String> = sim.world().read(|world| {
+        let nodes = GroupResource::core("nodes");
+        let all = World::state(world).objects(ControlPlane::Workload).all(&nodes);
+        all.map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    });
+    assert_eq!(nodes, names(sim));
     server.stop().await;
 }
 
