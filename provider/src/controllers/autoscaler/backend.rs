@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tonic::Status;
 
 use super::{
-    group::{Capacity, Group},
+    group::{Capacity, Group, GroupId},
     plan::{Cause, Deletion, Giving, Members, Membership, NamedNode},
 };
 use crate::tasks::Tasks;
@@ -34,8 +34,8 @@ pub(crate) trait Backend: Send + Sync {
     /// Says whether a node is an instance of the group.
     fn membership(&self, group: &Group, node: &NamedNode) -> Membership;
 
-    /// Returns the name of the group of a node; `None` if the node is no machine of a group.
-    fn group_of(&self, id: &str, name: &str) -> Option<String>;
+    /// Returns the ID of the group of a node; `None` if the node is no machine of a group.
+    fn group_of(&self, id: &str, name: &str) -> Option<GroupId>;
 
     /// Returns the resources of a machine of the group.
     ///

@@ -1,4 +1,5 @@
-//! The groups of the server: read from a file, and read again when the autoscaler refreshes.
+//! The groups of the server: read from a file, and read again when the autoscaler refreshes; or set by
+//! a backend whose platform has the groups.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,8 +35,8 @@ pub type GroupsFile = Arc<dyn Fn() -> Result<(String, String), InputError> + Sen
 
 /// The groups, and the turns of their changes.
 pub(crate) struct Groups {
-    file: GroupsFile,
-    machines: MachineKind,
+    /// The file, and the kind of the machines of its groups; `None` if the backend sets the groups.
+    file: Option<(GroupsFile, MachineKind)>,
     known: Mutex<Known>,
     turns: Mutex<BTreeMap<GroupId, Arc<Turn<()>>>>,
     warned: Mutex<BTreeSet<GroupId>>,
@@ -75,15 +76,20 @@ impl Groups {
         }
         metrics.set_refused(parsed.refused.len());
         let listed = parsed.groups.into_iter().map(Arc::new).collect();
-        Ok(Self {
-            file,
-            machines,
-            known: Mutex::new(Known { listed, removed: Vec::new(), text }),
+        let known = Known { listed, removed: Vec::new(), text };
+        Ok(Self { file: Some((file, machines)), known: Mutex::new(known), ..Self::empty(metrics) })
+    }
+
+    /// No groups yet. The backend sets them with [`Groups::set`].
+    pub(crate) fn empty(metrics: Arc<AutoscalerMetrics>) -> Self {
+        Self {
+            file: None,
+            known: Mutex::default(),
             turns: Mutex::default(),
             warned: Mutex::default(),
             reload: Notify::new(),
             metrics,
-        })
+        }
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -112,9 +118,9 @@ impl Groups {
         all.find(|it| it.id.as_str() == id).cloned()
     }
 
-    /// Returns the listed group with this name.
-    pub(crate) fn by_name(&self, name: &str) -> Option<Arc<Group>> {
-        self.known().listed.iter().find(|it| it.name == name).cloned()
+    /// Returns the listed group with this ID.
+    pub(crate) fn listed(&self, id: &GroupId) -> Option<Arc<Group>> {
+        self.known().listed.iter().find(|it| it.id == *id).cloned()
     }
 
     /// Returns the lock that orders the changes of a group.
@@ -152,14 +158,15 @@ impl Groups {
                 () = stop.cancelled() => {}
             }
             stop.run_until_cancelled(tokio::time::sleep_until(soonest)).await;
-            self.metrics.file_read(self.load());
+            if let Some((file, machines)) = &self.file {
+                self.metrics.file_read(self.load(file, machines));
+            }
         }
     }
 
     /// Reads the file again. Errors leave the groups as they are.
-    fn load(&self) -> FileRead {
-        let text = (self.file)();
-        let (name, text) = match text {
+    fn load(&self, file: &GroupsFile, machines: &MachineKind) -> FileRead {
+        let (name, text) = match file() {
             Ok(read) => read,
             Err(err) => {
                 tracing::error!("cannot read the groups again; keeping the known ones: {err}");
@@ -169,7 +176,7 @@ impl Groups {
         if self.known().text == text {
             return FileRead::Unchanged;
         }
-        let parsed = match parse(&name, &text, &self.machines) {
+        let parsed = match parse(&name, &text, machines) {
             Ok(parsed) => parsed,
             Err(err) => {
                 tracing::error!("cannot read the groups again; keeping the known ones: {err}");
@@ -179,9 +186,16 @@ impl Groups {
         for refused in &parsed.refused {
             tracing::error!("ignoring a group: {refused}");
         }
-        self.metrics.set_refused(parsed.refused.len());
-        let listed: Vec<Arc<Group>> = parsed.groups.into_iter().map(Arc::new).collect();
-        tracing::info!(n = listed.len(), "read the groups again");
+        tracing::info!(n = parsed.groups.len(), "read the groups again");
+        self.set(parsed.groups.into_iter().map(Arc::new).collect(), parsed.refused.len());
+        self.known().text = text;
+        FileRead::Applied
+    }
+
+    /// Replaces the groups. Those that are no longer listed answer for [`REMEMBERED`] more.
+    /// `n_refused` is the number of groups that are ignored because of a mistake.
+    pub(crate) fn set(&self, listed: Vec<Arc<Group>>, n_refused: usize) {
+        self.metrics.set_refused(n_refused);
         let mut known = self.known();
         let is_listed = |group: &Arc<Group>| listed.iter().any(|it| it.id == group.id);
         let gone: Vec<Arc<Group>> =
@@ -190,7 +204,5 @@ impl Groups {
         known.removed.retain(|(_, at)| at.elapsed() < REMEMBERED);
         known.removed.extend(gone.into_iter().map(|group| (group, now)));
         known.listed = listed;
-        known.text = text;
-        FileRead::Applied
     }
 }

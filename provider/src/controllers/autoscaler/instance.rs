@@ -1,12 +1,43 @@
 //! Instances: the machines of a group, from the decision to create one until it is gone.
 
+use std::{fmt, sync::Arc};
+
 use crate::model::ProviderId;
+
+/// ID of an instance for the autoscaler, which compares it byte for byte with the provider IDs of
+/// Nodes.
+///
+/// It is the provider ID of the machine. A backend whose platform chooses that one late has another
+/// text until then, so that the ID changes once in the life of an instance.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct InstanceId(Arc<str>);
+
+impl InstanceId {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<ProviderId> for InstanceId {
+    fn from(id: ProviderId) -> Self {
+        Self(id.to_string().into())
+    }
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// A machine of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Instance {
-    /// Provider ID that its Node has or will have. It never changes.
-    pub(crate) id: ProviderId,
+    pub(crate) id: InstanceId,
     /// Name of the machine, which is also the name of its Node.
     pub(crate) name: String,
     pub(crate) state: State,
@@ -43,6 +74,25 @@ pub(crate) enum FailureClass {
     /// The platform has no room for the machine.
     OutOfResources,
     Other,
+}
+
+/// Words in the reason of a failed creation, and the code that they mean.
+const OUT_OF_RESOURCES: [(&str, &str); 8] = [
+    ("quota", "QUOTA_EXCEEDED"),
+    ("license", "LICENSE_LIMIT"),
+    ("datastore", "NO_STORAGE"),
+    ("storage", "NO_STORAGE"),
+    ("no compatible host", "NO_COMPATIBLE_HOST"),
+    ("nocompatiblehost", "NO_COMPATIBLE_HOST"),
+    ("insufficient", "INSUFFICIENT_RESOURCES"),
+    ("no placement", "NO_COMPATIBLE_HOST"),
+];
+
+/// Returns the code of a reason which says that the platform has no room for the machine; `None`
+/// for any other reason.
+pub(crate) fn out_of_resources(reason: &str) -> Option<&'static str> {
+    let reason = reason.to_lowercase();
+    OUT_OF_RESOURCES.iter().find(|(word, _)| reason.contains(word)).map(|(_, code)| *code)
 }
 
 /// Number of bytes to which messages are cut; the autoscaler cuts longer ones in its status.

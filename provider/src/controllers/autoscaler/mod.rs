@@ -6,6 +6,7 @@
 //! | [`group`], [`groups`] | what a group is; the file with the groups, read again while running |
 //! | [`instance`], [`plan`] | instances of a group, and decisions about its size; pure |
 //! | [`backend`] | what a backend does: it creates and deletes machines |
+//! | [`replacements`] | pauses before failed machines are made again |
 //! | [`supervisor`] | backend: machines as VirtualMachine objects of a Supervisor |
 //! | [`service`], [`status`], [`serve`], [`tls`] | the protocol and its connections |
 
@@ -14,6 +15,7 @@ mod group;
 mod groups;
 mod instance;
 mod plan;
+mod replacements;
 mod serve;
 mod service;
 mod status;

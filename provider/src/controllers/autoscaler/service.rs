@@ -227,8 +227,8 @@ impl CloudProvider for Service {
             return Err(Status::invalid_argument("the request names no node"));
         };
         self.require_view()?;
-        let name = self.backend.group_of(&node.provider_id, &node.name);
-        let group = name.and_then(|name| self.groups.by_name(&name));
+        let id = self.backend.group_of(&node.provider_id, &node.name);
+        let group = id.and_then(|id| self.groups.listed(&id));
         let node_group = Some(group.map(|it| message(&it)).unwrap_or_default());
         Ok(Response::new(protocol::NodeGroupForNodeResponse { node_group }))
     }
@@ -401,7 +401,7 @@ mod tests {
             class: FailureClass::OutOfResources,
         };
         let failed = Instance {
-            id: ProviderId(Uuid::from_u128(1)),
+            id: ProviderId(Uuid::from_u128(1)).into(),
             name: "workers-abcde".to_owned(),
             state: State::Failed(failure),
             is_materialized: false,

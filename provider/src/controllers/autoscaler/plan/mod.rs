@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 use super::{
     group::Group,
-    instance::{Instance, State},
+    instance::{Instance, InstanceId, State},
 };
-use crate::model::ProviderId;
 
 pub(crate) use self::event::{Cause, MachineChange, MachineEvent};
 
@@ -62,7 +61,7 @@ pub(crate) enum Membership {
 /// An instance to delete, and the call that asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
-    pub(crate) id: ProviderId,
+    pub(crate) id: InstanceId,
     pub(crate) cause: Cause,
 }
 
@@ -185,7 +184,7 @@ pub(crate) fn decrease(group: &Group, members: &Members, delta: i32) -> Result<G
     pending.sort_by_key(|it| !matches!(it.state, State::Failed(_)));
     let n = usize::try_from(delta.unsigned_abs()).unwrap_or(usize::MAX);
     let n_without_instance = members.target.saturating_sub(exist + pending.len()).min(n);
-    let victim = |it: &Instance| Victim { id: it.id, cause: Cause::decrease(group, delta) };
+    let victim = |it: &Instance| Victim { id: it.id.clone(), cause: Cause::decrease(group, delta) };
     let victims = pending.into_iter().take(n - n_without_instance).map(victim).collect();
     Ok(Giving { n_without_instance, victims })
 }

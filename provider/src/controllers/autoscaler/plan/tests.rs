@@ -1,7 +1,5 @@
 //! Tests of the decisions about the size of a group.
 
-use uuid::Uuid;
-
 use super::*;
 use crate::controllers::autoscaler::{
     group::{MachineKind, parse},
@@ -16,8 +14,8 @@ fn group(min: u32, max: u32) -> Group {
     parse("f", &text, &MachineKind::virtual_machines("ns")).unwrap().groups.remove(0)
 }
 
-fn id(n: u8) -> ProviderId {
-    ProviderId(Uuid::from_bytes([n; 16]))
+fn id(n: u8) -> InstanceId {
+    InstanceId::new(&n.to_string())
 }
 
 /// Instances numbered from 1, one per letter: `r` running, `c` creating, `m` creating with a
@@ -82,7 +80,7 @@ fn deletion(min: u32, states: &str, names: &[&str]) -> Result<(Vec<u8>, usize), 
     };
     match delete(&group(min, 9), target(&all), &nodes, membership) {
         Ok(it) => {
-            let victims = it.victims.iter().map(|it| it.id.0.as_bytes()[0]).collect();
+            let victims = it.victims.iter().map(|it| it.id.as_str().parse().unwrap()).collect();
             Ok((victims, it.replacements.len()))
         }
         Err(err) => Err(err.to_string()),
@@ -142,7 +140,7 @@ fn a_decrease_gives_up_only_instances_without_machine() {
     let ids = |states: &str, delta| {
         decrease(&group, &Members::counted(instances(states)), delta)
             .map(|giving| {
-                giving.victims.iter().map(|it| it.id.0.as_bytes()[0]).collect::<Vec<u8>>()
+                giving.victims.iter().map(|it| it.id.as_str().parse().unwrap()).collect::<Vec<u8>>()
             })
             .map_err(|err| err.to_string())
     };

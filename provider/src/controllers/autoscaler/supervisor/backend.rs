@@ -1,47 +1,19 @@
 //! The Supervisor as a backend of the server.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
 use tonic::Status;
 
 use super::{
     super::{
         backend::Backend,
-        group::{Capacity, Group},
+        group::{Capacity, Group, GroupId},
         plan::{Cause, Deletion, Giving, Members, Membership, NamedNode},
         status,
     },
     CreateError, Created, DeleteError, MAX_AGE, SupervisorMachines, classes, follow,
 };
 use crate::tasks::Tasks;
-
-/// Pause before a machine whose creation failed is made again in a group at its minimum. It doubles
-/// with each failure.
-const FIRST_PAUSE: Duration = Duration::from_secs(30);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-
-/// Number of replacements in a row and time of the last one, by group.
-#[derive(Default)]
-pub(super) struct Replacements(Mutex<BTreeMap<String, (u32, Instant)>>);
-
-impl Replacements {
-    /// Counts a replacement in a group and returns the pause before it.
-    fn pause(&self, group: &str) -> Duration {
-        let mut all = self.0.lock().expect("no holder panics");
-        let (n, last) = all.entry(group.to_owned()).or_insert((0, Instant::now()));
-        if last.elapsed() > 2 * LONGEST_PAUSE {
-            *n = 0;
-        }
-        let pause = FIRST_PAUSE.saturating_mul(1 << (*n).min(8)).min(LONGEST_PAUSE);
-        (*n, *last) = (*n + 1, Instant::now());
-        pause
-    }
-}
 
 #[tonic::async_trait]
 impl Backend for SupervisorMachines {
@@ -91,8 +63,10 @@ impl Backend for SupervisorMachines {
         self.view().membership(&group.name, node, now)
     }
 
-    fn group_of(&self, id: &str, name: &str) -> Option<String> {
-        self.view().find(id, name).map(|it| it.group.clone())
+    fn group_of(&self, id: &str, name: &str) -> Option<GroupId> {
+        let view = self.view();
+        let machine = view.find(id, name)?;
+        Some(GroupId::of_virtual_machines(&self.0.namespace, &machine.group))
     }
 
     fn capacity(&self, group: &Group) -> Result<Capacity, String> {

@@ -47,7 +47,7 @@ impl SupervisorMachines {
     ) -> Result<(), DeleteError> {
         let victims: Vec<(Machine, Cause)> = {
             let view = self.view();
-            let machine = |it: &Victim| Some((view.by_id(it.id)?.clone(), it.cause.clone()));
+            let machine = |it: &Victim| Some((view.by_instance(&it.id)?.clone(), it.cause.clone()));
             victims.iter().filter_map(machine).collect()
         };
         if only_pending && victims.iter().any(|(it, _)| it.is_materialized) {

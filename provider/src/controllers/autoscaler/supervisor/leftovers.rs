@@ -31,7 +31,7 @@ impl SupervisorMachines {
         let n = {
             let view = self.view();
             let counts = |it: &&Machine| !it.is_deleting;
-            victims.iter().filter(|it| view.by_id(it.id).filter(counts).is_some()).count()
+            victims.iter().filter(|it| view.by_instance(&it.id).filter(counts).is_some()).count()
         };
         created.0.truncate(n);
         self.undo_later(created);

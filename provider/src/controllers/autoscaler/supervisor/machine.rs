@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::super::{
     group::{Group, Shape},
-    instance::{Failure, FailureClass, Instance, State, one_line},
+    instance::{Failure, FailureClass, Instance, State, one_line, out_of_resources},
 };
 use crate::model::{ProviderId, parse_uuid};
 
@@ -40,18 +40,6 @@ const PREREQUISITES: [(&str, &str); 5] = [
 ];
 /// Conditions of the creation itself; the text of the reason decides the code.
 const CREATION: [&str; 2] = ["VirtualMachineConditionPlacementReady", "VirtualMachineCreated"];
-
-/// Words in the reason of a failed creation, and the code that they mean.
-const OUT_OF_RESOURCES: [(&str, &str); 8] = [
-    ("quota", "QUOTA_EXCEEDED"),
-    ("license", "LICENSE_LIMIT"),
-    ("datastore", "NO_STORAGE"),
-    ("storage", "NO_STORAGE"),
-    ("no compatible host", "NO_COMPATIBLE_HOST"),
-    ("nocompatiblehost", "NO_COMPATIBLE_HOST"),
-    ("insufficient", "INSUFFICIENT_RESOURCES"),
-    ("no placement", "NO_COMPATIBLE_HOST"),
-];
 
 /// A machine of a group, as its VirtualMachine object tells it.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,7 +115,7 @@ impl Machine {
             _ => State::Creating,
         };
         Instance {
-            id: self.id,
+            id: self.id.into(),
             name: self.name.clone(),
             state,
             is_materialized: self.is_materialized,
@@ -152,10 +140,9 @@ fn trouble(conditions: &Value) -> Option<(Failure, Option<Timestamp>)> {
     });
     let creation = || {
         let condition = CREATION.iter().find_map(|kind| find(kind))?;
-        let text = format!("{} {}", condition["reason"], condition["message"]).to_lowercase();
-        let known = OUT_OF_RESOURCES.iter().find(|(word, _)| text.contains(word));
-        Some(match known {
-            Some((_, code)) => failure(condition, code, FailureClass::OutOfResources),
+        let text = format!("{} {}", condition["reason"], condition["message"]);
+        Some(match out_of_resources(&text) {
+            Some(code) => failure(condition, code, FailureClass::OutOfResources),
             None => failure(condition, "VM_CREATE_FAILED", FailureClass::Other),
         })
     };

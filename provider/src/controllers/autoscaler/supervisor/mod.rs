@@ -26,7 +26,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    backend::Replacements,
     create::{CreateError, Created},
     delete::DeleteError,
     machine::{GROUP_LABEL, Machine},
@@ -35,6 +34,7 @@ use self::{
 use super::{
     group::{Capacity, GroupId},
     plan::{Cause, MachineChange, MachineEvent},
+    replacements::Replacements,
 };
 use crate::{
     cluster::{Cluster, Events, Subject, encode},

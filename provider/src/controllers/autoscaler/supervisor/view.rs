@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        instance::Instance,
+        instance::{Instance, InstanceId},
         plan::{Cause, Membership, NamedNode},
     },
     machine::Machine,
@@ -126,6 +126,11 @@ impl View {
         self.machines.values().any(|it| it.id == id || it.name == name)
             || self.deleted.values().any(|it| it.id == id)
             || self.undone.contains_key(&id)
+    }
+
+    /// The machine of this instance, if it has not been undone.
+    pub(super) fn by_instance(&self, id: &InstanceId) -> Option<&Machine> {
+        self.by_id(id.as_str().parse().ok()?)
     }
 
     /// The machine with this provider ID, if it has not been undone.
