@@ -74,7 +74,8 @@ mod telemetry;
 pub use app::{Connector, Deps, LeaderElection, Options, RunError, SecretFiles, run};
 pub use config::{Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning};
 pub use controllers::autoscaler::{
-    AutoscalerBackend, AutoscalerDeps, AutoscalerPanicked, AutoscalerServer, GroupsFile, TlsFiles,
+    AutoscalerBackend, AutoscalerDeps, AutoscalerPanicked, AutoscalerServer, ClusterApiSettings,
+    GroupsFile, KubeletReservation, TlsFiles,
 };
 pub use input::InputError;
 pub use instances::{

@@ -45,7 +45,7 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
     let version = arguments.vm_operator_api_version;
     let deps = AutoscalerDeps {
         backend: AutoscalerBackend::Supervisor { link, version },
-        groups,
+        groups: Some(groups),
         tls: tls(&arguments),
         gpu_label: arguments.gpu_label,
         telemetry: Arc::clone(&telemetry),

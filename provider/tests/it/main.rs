@@ -1,6 +1,6 @@
 //! Tests of the provider against small fake servers, in virtual time and without sockets, with three
 //! exceptions: `process`, `paravirtual`, `capacity::process` and `obligations::memory` also start the
-//! binary, some with the fakes on sockets, `tls` opens sockets, and `capacity` uses the API servers
+//! binary, some with the fakes on sockets, `tls` opens sockets, and `autoscaler` and `capacity` use the API servers
 //! of the simulator, which know definitions of kinds.
 //!
 //! The simulator imitates a complete vCenter and API server. These fakes have one inventory and one
@@ -8,6 +8,7 @@
 
 #![expect(clippy::unwrap_used, reason = "an unexpected None or Err fails the test at once")]
 
+mod autoscaler;
 mod capacity;
 mod cases;
 mod cluster;

@@ -193,7 +193,7 @@ impl Ours {
                 },
                 version: VmOperatorVersion::V1Alpha5,
             },
-            groups: Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string()))),
+            groups: Some(Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string())))),
             tls: self.tls.clone().map(tls_files),
             gpu_label: GPU_LABEL.to_owned(),
             telemetry: Arc::clone(&telemetry),

@@ -85,6 +85,21 @@ impl Subject {
         }
     }
 
+    /// The subject of events about an object of Cluster API.
+    pub(crate) fn cluster_api(
+        version: &str,
+        kind: &'static str,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Self {
+        Self {
+            api_version: format!("cluster.x-k8s.io/{version}").into(),
+            kind,
+            ..Self::virtual_machine(version, namespace, name, uid)
+        }
+    }
+
     fn events_path(&self) -> String {
         format!("/api/v1/namespaces/{}/events", self.namespace.as_deref().unwrap_or("default"))
     }

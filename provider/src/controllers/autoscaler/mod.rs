@@ -7,10 +7,12 @@
 //! | [`instance`], [`plan`] | instances of a group, and decisions about its size; pure |
 //! | [`backend`] | what a backend does: it creates and deletes machines |
 //! | [`replacements`] | pauses before failed machines are made again |
+//! | [`cluster_api`] | backend: machines of Cluster API |
 //! | [`supervisor`] | backend: machines as VirtualMachine objects of a Supervisor |
 //! | [`service`], [`status`], [`serve`], [`tls`] | the protocol and its connections |
 
 mod backend;
+mod cluster_api;
 mod group;
 mod groups;
 mod instance;
@@ -24,10 +26,12 @@ mod tls;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 
 use self::{
     backend::Backend,
+    cluster_api::ClusterApiMachines,
     group::MachineKind,
     groups::Groups,
     instance::{Instance, State},
@@ -44,6 +48,7 @@ use crate::{
     telemetry::{AutoscalerMetrics, AutoscalerReading, GroupReading, Telemetry},
 };
 
+pub use cluster_api::{ClusterApiSettings, KubeletReservation};
 pub use groups::GroupsFile;
 pub use tls::TlsFiles;
 
@@ -63,13 +68,21 @@ pub enum AutoscalerBackend {
         /// API version of VirtualMachines.
         version: VmOperatorVersion,
     },
+    /// MachineDeployments and MachineSets of a management cluster of Cluster API. They are the groups.
+    ClusterApi {
+        /// Client of the management cluster.
+        client: kube::Client,
+        /// Selection of the groups.
+        settings: ClusterApiSettings,
+    },
 }
 
 impl AutoscalerBackend {
-    /// Returns the kind of the machines in the file with the groups.
-    fn machines(&self) -> MachineKind {
+    /// Returns the kind of the machines in the file with the groups; `None` if the groups are objects.
+    fn machines(&self) -> Option<MachineKind> {
         match self {
-            Self::Supervisor { link, .. } => MachineKind::virtual_machines(&link.namespace),
+            Self::Supervisor { link, .. } => Some(MachineKind::virtual_machines(&link.namespace)),
+            Self::ClusterApi { .. } => None,
         }
     }
 }
@@ -78,8 +91,8 @@ impl AutoscalerBackend {
 pub struct AutoscalerDeps {
     /// Platform of the machines.
     pub backend: AutoscalerBackend,
-    /// Reads the file with the groups.
-    pub groups: GroupsFile,
+    /// Reads the file with the groups; `None` with Cluster API, whose objects are the groups.
+    pub groups: Option<GroupsFile>,
     /// Reads the files for mutual TLS; `None` serves plain text.
     pub tls: Option<TlsFiles>,
     /// Label of Nodes with GPUs; empty if no group has GPUs.
@@ -114,8 +127,16 @@ impl AutoscalerDeps {
     ///
     /// If a file cannot be read or used. A file with one wrong group among others can be used.
     pub fn prepare(self) -> Result<AutoscalerServer, InputError> {
-        let (file, metrics) = (Arc::clone(&self.groups), self.telemetry.autoscaler());
-        let groups = Arc::new(Groups::read(file, self.backend.machines(), metrics)?);
+        let metrics = self.telemetry.autoscaler();
+        let groups = match (self.groups.clone(), self.backend.machines()) {
+            (Some(file), Some(machines)) => Groups::read(file, machines, metrics)?,
+            (None, None) => Groups::empty(metrics),
+            (None, Some(_)) => return Err(InputError::new("a file with the groups is required")),
+            (Some(_), None) => {
+                return Err(InputError::new("the groups of Cluster API come from no file"));
+            }
+        };
+        let groups = Arc::new(groups);
         let tls = self.tls.clone().map(Tls::read).transpose()?.map(Arc::new);
         Ok(AutoscalerServer { deps: self, groups, tls })
     }
@@ -131,17 +152,22 @@ impl AutoscalerServer {
     /// Cancel safe in the sense of a crash: dropping the future stops every task.
     pub async fn serve(self, listener: impl Listener + 'static) -> Result<(), AutoscalerPanicked> {
         let Self { deps, groups, tls } = self;
-        let (backend, sending) = match deps.backend {
-            AutoscalerBackend::Supervisor { link, version } => SupervisorMachines::new(
-                link.client,
-                &link.namespace,
-                version,
-                deps.clock.clone(),
-                deps.seed,
-                &deps.telemetry,
-            ),
+        let (clock, seed) = (deps.clock.clone(), deps.seed);
+        let (backend, sending): (Arc<dyn Backend>, BoxFuture<'static, ()>) = match deps.backend {
+            AutoscalerBackend::Supervisor { link, version } => {
+                let (client, namespace) = (link.client, &link.namespace);
+                let telemetry = &deps.telemetry;
+                let (machines, sending) =
+                    SupervisorMachines::new(client, namespace, version, clock, seed, telemetry);
+                (Arc::new(machines), sending.boxed())
+            }
+            AutoscalerBackend::ClusterApi { client, settings } => {
+                let (groups, telemetry) = (Arc::clone(&groups), &deps.telemetry);
+                let (machines, sending) =
+                    ClusterApiMachines::new(client, settings, groups, clock, seed, telemetry);
+                (Arc::new(machines), sending.boxed())
+            }
         };
-        let backend: Arc<dyn Backend> = Arc::new(backend);
         let metrics = deps.telemetry.autoscaler();
         show(&metrics, Arc::clone(&groups), Arc::clone(&backend));
         let (crash, panicked) = (CancellationToken::new(), CancellationToken::new());

@@ -18,6 +18,10 @@ mod run;
 pub mod scale_from_zero;
 mod settings;
 
+pub(crate) use keys::CAPI;
+pub(crate) use kind::ObjectName;
+pub(crate) use objects::{Objects, Progress};
+pub(crate) use plan::text;
 pub use preview::{CapacityFiles, NamedText, preview};
 pub use run::{CapacityDeps, CapacityPanicked};
 pub use settings::{CapacitySettings, GpuMapping};

@@ -51,6 +51,10 @@ impl Objects {
         self.by_name.get(name)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectName, &Value)> {
+        self.by_name.iter().map(|(name, object)| (name, &**object))
+    }
+
     /// Takes the state of an object, unless a newer one is known. Returns true if the state is new.
     pub(crate) fn apply(&mut self, object: Value) -> bool {
         let name = name(&object);

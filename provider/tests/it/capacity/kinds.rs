@@ -36,7 +36,7 @@ impl Write for ThreadLog {
 
 /// Keeps the log of this thread. The subscriber is that of all threads, because tracing may forget a
 /// subscriber of one thread when tests on other threads log at the same moment.
-fn keep_log() {
+pub(crate) fn keep_log() {
     static SUBSCRIBER: Once = Once::new();
     SUBSCRIBER.call_once(|| {
         let subscriber = tracing_subscriber::fmt().with_writer(|| ThreadLog).with_ansi(false);
@@ -46,7 +46,7 @@ fn keep_log() {
 }
 
 /// Returns the number of lines with all these words in the log of this thread.
-fn n_logged(words: &[&str]) -> usize {
+pub(crate) fn n_logged(words: &[&str]) -> usize {
     let log = LOG.with_borrow(|log| log.clone().unwrap());
     let text = String::from_utf8(log).unwrap();
     text.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()

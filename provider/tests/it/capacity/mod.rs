@@ -6,6 +6,8 @@ mod process;
 mod supervisor;
 mod vcenter;
 
+pub(crate) use self::kinds::{keep_log, n_logged};
+
 use std::{sync::Arc, time::Duration};
 
 use provider::{CapacityDeps, CapacitySettings, TokenSource, authenticated};
@@ -15,10 +17,12 @@ use tokio_util::sync::CancellationToken;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const NAMESPACE: &str = "workloads";
+/// Role of the documentation.
+const ROLE: &str = include_str!("role.yaml");
 const TOKEN: &str = "token-of-the-controller";
 const ADMIN: &str = "token-of-the-test";
 
-const fn s(seconds: u64) -> Duration {
+pub(crate) const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
@@ -35,9 +39,9 @@ fn client(service: sim::Service, token: &str) -> kube::Client {
 }
 
 /// The management cluster, of which the controller and the test are clients.
-struct Management {
-    sim: Sim,
-    controller: kube::Client,
+pub(crate) struct Management {
+    pub(crate) sim: Sim,
+    pub(crate) controller: kube::Client,
     test: kube::Client,
 }
 
@@ -59,13 +63,20 @@ impl Management {
             (client(service("controller"), TOKEN), client(service("test"), admin))
         };
         let management = Self { sim, controller, test };
-        management.grant().await;
+        management.grant(ROLE).await;
         management.define(kinds).await;
         management
     }
 
     /// A cluster without VM Operator and with the definitions of these kinds.
     async fn cluster(kinds: &[&str]) -> Self {
+        let management = Self::new(ROLE).await;
+        management.define(kinds).await;
+        management
+    }
+
+    /// A cluster without VM Operator, whose client has this role.
+    pub(crate) async fn new(role: &str) -> Self {
         let sim = Sim::builder().topology(Topology::zones(1).machines(0)).start();
         sim.tokens().issue(TOKEN, identity(), None);
         sim.tokens().issue(ADMIN, Identity::admin(), None);
@@ -74,18 +85,17 @@ impl Management {
         let (controller, test) =
             (client(service("controller"), TOKEN), client(service("test"), ADMIN));
         let management = Self { sim, controller, test };
-        management.grant().await;
+        management.grant(role).await;
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         management.create("/api/v1/namespaces", namespace).await;
-        management.define(kinds).await;
         management
     }
 
     /// Gives the controller the role of the documentation, and no other.
-    async fn grant(&self) {
+    async fn grant(&self, role: &str) {
         let roles = "/apis/rbac.authorization.k8s.io/v1";
-        let role: Value = serde_saphyr::from_str(include_str!("role.yaml")).unwrap();
+        let role: Value = serde_saphyr::from_str(role).unwrap();
         let name = &role["metadata"]["name"];
         let group = "rbac.authorization.k8s.io";
         let binding = json!({
@@ -102,12 +112,16 @@ impl Management {
     async fn define(&self, kinds: &[&str]) {
         let all: Vec<Value> = serde_saphyr::from_str(include_str!("definitions.yaml")).unwrap();
         for name in kinds {
-            let mut definition =
-                all.iter().find(|it| it["metadata"]["name"] == *name).unwrap().clone();
-            definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
-            definition["kind"] = "CustomResourceDefinition".into();
-            self.create(DEFINITIONS, definition).await;
+            let definition = all.iter().find(|it| it["metadata"]["name"] == *name).unwrap();
+            self.install(definition.clone()).await;
         }
+    }
+
+    /// Installs the definition of a kind.
+    pub(crate) async fn install(&self, mut definition: Value) {
+        definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
+        definition["kind"] = "CustomResourceDefinition".into();
+        self.create(DEFINITIONS, definition).await;
     }
 
     async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
@@ -122,19 +136,19 @@ impl Management {
         answer.unwrap_or_else(|err| panic!("{method} {path}: {err}"))
     }
 
-    async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         self.send("GET", path, None).await
     }
 
-    async fn create(&self, collection: &str, object: Value) -> Value {
+    pub(crate) async fn create(&self, collection: &str, object: Value) -> Value {
         self.send("POST", collection, Some(&object)).await
     }
 
-    async fn patch(&self, path: &str, patch: Value) -> Value {
+    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Value {
         self.send("PATCH", path, Some(&patch)).await
     }
 
-    async fn delete(&self, path: &str) {
+    pub(crate) async fn delete(&self, path: &str) {
         self.send("DELETE", path, None).await;
     }
 
@@ -149,7 +163,7 @@ impl Management {
     }
 
     /// Returns the number of requests of the controller with this operation.
-    fn n_calls(&self, operation: &str) -> usize {
+    pub(crate) fn n_calls(&self, operation: &str) -> usize {
         let records = self.sim.ledger().records();
         let calls = records.iter().filter(|it| it.op == operation);
         calls.filter(|it| it.client.client == "controller").count()

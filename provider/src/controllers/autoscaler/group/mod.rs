@@ -23,6 +23,11 @@ impl GroupId {
         Self(format!("VirtualMachine/{namespace}/{group}"))
     }
 
+    /// The ID of a group whose machines belong to an object of Cluster API of this kind.
+    pub(crate) fn of_cluster_api(kind: &str, namespace: &str, name: &str) -> Self {
+        Self(format!("{kind}/{namespace}/{name}"))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -50,10 +55,12 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Returns the label `node.kubernetes.io/instance-type` of the Nodes.
+    /// Returns the label `node.kubernetes.io/instance-type` of the Nodes; empty if only the labels of
+    /// the group may have it.
     pub(crate) fn instance_type(&self) -> &str {
         match &self.shape {
             Shape::VirtualMachine(shape) => &shape.class_name,
+            Shape::ClusterApi { .. } => "",
         }
     }
 
@@ -61,6 +68,7 @@ impl Group {
     pub(crate) fn zone(&self) -> Option<&str> {
         match &self.shape {
             Shape::VirtualMachine(shape) => shape.zone.as_deref(),
+            Shape::ClusterApi { .. } => None,
         }
     }
 
@@ -70,6 +78,7 @@ impl Group {
             Shape::VirtualMachine(it) => {
                 format!("{} (class {}, image {})", self.id, it.class_name, it.image_name)
             }
+            Shape::ClusterApi { .. } => self.id.to_string(),
         }
     }
 }
@@ -79,6 +88,11 @@ impl Group {
 pub(crate) enum Shape {
     /// A VirtualMachine object of a Supervisor.
     VirtualMachine(MachineShape),
+    /// Machines of Cluster API, which makes them itself.
+    ClusterApi {
+        /// Resources of a machine, or the reason why they are not known.
+        capacity: Result<Capacity, String>,
+    },
 }
 
 /// Properties of the Nodes of a group that its machines do not tell.
@@ -93,6 +107,8 @@ pub(crate) struct NodeShape {
     pub(crate) ephemeral_storage: Option<Quantity>,
     pub(crate) platform: Platform,
     pub(crate) gpu: Option<Gpu>,
+    /// Further resources of each machine.
+    pub(crate) more: BTreeMap<String, Quantity>,
 }
 
 /// A taint with which the Nodes of a group register.

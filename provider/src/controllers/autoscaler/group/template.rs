@@ -86,10 +86,12 @@ fn labels(group: &Group, gpu_label: &str, name: String) -> BTreeMap<String, Stri
     let mut labels = BTreeMap::from([
         ("kubernetes.io/arch".to_owned(), platform.architecture.clone()),
         ("kubernetes.io/os".to_owned(), platform.operating_system.clone()),
-        ("node.kubernetes.io/instance-type".to_owned(), group.instance_type().to_owned()),
     ]);
+    let kind = Some(group.instance_type()).filter(|kind| !kind.is_empty());
+    let kind = ("node.kubernetes.io/instance-type", kind);
     let zone = ("topology.kubernetes.io/zone", group.zone());
-    for (key, value) in [zone, ("topology.kubernetes.io/region", group.node.region.as_deref())] {
+    let region = ("topology.kubernetes.io/region", group.node.region.as_deref());
+    for (key, value) in [kind, zone, region] {
         labels.extend(value.map(|value| (key.to_owned(), value.to_owned())));
     }
     if let (Some(gpu), false) = (&group.node.gpu, gpu_label.is_empty()) {
@@ -110,6 +112,7 @@ fn resources(group: &Group, capacity: Capacity) -> Resources {
     ]);
     let storage = group.node.ephemeral_storage.map(|it| ("ephemeral-storage".to_owned(), it));
     let gpu = group.node.gpu.as_ref();
+    resources.extend(group.node.more.clone());
     resources.extend(storage);
     resources.extend(gpu.map(|gpu| (gpu.resource.clone(), Quantity::whole(gpu.count))));
     resources

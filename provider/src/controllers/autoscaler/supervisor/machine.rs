@@ -165,7 +165,9 @@ fn mark(name: &str, bios_uuid: Uuid) -> String {
 
 /// Returns the object of a new machine of the group.
 pub(crate) fn manifest(group: &Group, namespace: &str, version: &str, new: &NewMachine) -> Value {
-    let Shape::VirtualMachine(shape) = &group.shape;
+    let Shape::VirtualMachine(shape) = &group.shape else {
+        unreachable!("the groups of a Supervisor come from its file");
+    };
     let bios_uuid = new.bios_uuid.hyphenated().to_string();
     let mut object = json!({
         "apiVersion": format!("vmoperator.vmware.com/{version}"),

@@ -206,6 +206,7 @@ fn read(value: &Value, machines: &MachineKind) -> Result<Group, InputError> {
             ephemeral_storage,
             platform: it.platform,
             gpu: it.gpu,
+            more: BTreeMap::new(),
         },
         options,
         shape: Shape::VirtualMachine(it.machine),

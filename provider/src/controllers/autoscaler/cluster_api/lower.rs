@@ -1,0 +1,203 @@
+//! Lowers the size of a group, and so deletes exactly the named Machines.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
+use provider_vcenter::Chain;
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        group::Group,
+        instance::one_line,
+        plan::{Cause, MachineChange, Victim},
+    },
+    AT_A_TIME, ClusterApiMachines, Shared,
+    error::{ChangeError, is_lost},
+    group::replicas,
+    keys::{COUNTED, LAST_CHANGE},
+    ledger::Ledger,
+    machine::{Machine, Mark},
+    record::SizeChange,
+    snapshot::{GroupState, Member},
+};
+use crate::cluster::PatchKind;
+
+/// Number of times that the size is read again which another client changes meanwhile.
+const MOST_READS: usize = 20;
+
+/// A change that lowers a size.
+pub(super) struct Lowering<'a> {
+    pub(super) victims: &'a [Victim],
+    /// Number of machines without Machine to give up, and the call that asks for it.
+    pub(super) n_without_machine: u32,
+    pub(super) cause: Option<Cause>,
+    /// True if none of the victims may exist in the infrastructure.
+    pub(super) only_pending: bool,
+    /// Size below which the change is refused.
+    pub(super) floor: u32,
+}
+
+/// The Machines of a change.
+struct Marked {
+    members: Vec<Arc<Member>>,
+    n_without_machine: u32,
+    only_pending: bool,
+    floor: u32,
+}
+
+impl ClusterApiMachines {
+    /// Marks the victims, lowers the size by them, and deletes their Machines.
+    ///
+    /// # Errors
+    ///
+    /// The size is then as before, and the marks are taken back soon. After [`ChangeError::Late`] the
+    /// change may have taken effect as a whole.
+    pub(super) async fn lower(
+        &self,
+        group: &Group,
+        change: Lowering<'_>,
+        budget: Duration,
+    ) -> Result<(), ChangeError> {
+        let Lowering { victims, n_without_machine, cause, only_pending, floor } = change;
+        let snapshot = self.0.snapshot();
+        let state = snapshot.states.get(&group.id).ok_or(ChangeError::Gone)?;
+        let found = victims.iter().filter_map(|it| {
+            let member = snapshot.find(it.id.as_str(), "")?;
+            Some((Arc::clone(member), &it.cause))
+        });
+        let (members, causes): (Vec<_>, Vec<_>) = found.unzip();
+        if members.is_empty() && n_without_machine == 0 {
+            return Ok(());
+        }
+        let marked = Marked { members, n_without_machine, only_pending, floor };
+        let lowered = self.0.lower(state, &marked, budget);
+        let result = tokio::time::timeout(budget, lowered).await;
+        let result = result.unwrap_or(Err(ChangeError::Late { budget }));
+        let id = group.id.as_str();
+        let done = match &result {
+            Ok(_) => MachineChange::Deleted,
+            Err(err) => MachineChange::NotDeleted(one_line(&Chain(err).to_string())),
+        };
+        for (member, cause) in marked.members.iter().zip(causes) {
+            self.0.record_machine(id, &member.machine, &done, cause);
+        }
+        let to = match result {
+            Ok(to) => to,
+            Err(err) => {
+                // What is left of the marks is swept after this change.
+                self.0.wake.notify_one();
+                return Err(err);
+            }
+        };
+        if let Some(cause) = cause.filter(|_| n_without_machine > 0) {
+            self.0.record_size(id, state, &SizeChange::Lowered { to }, &cause);
+        }
+        tracing::info!(group = %group.id, size = to, n_machines = marked.members.len(), "lowered the size of the group");
+        self.0.delete_machines(marked.members.iter().map(|it| &it.machine)).await;
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Lowers the size, and returns the new one.
+    async fn lower(
+        &self,
+        state: &GroupState,
+        change: &Marked,
+        budget: Duration,
+    ) -> Result<u32, ChangeError> {
+        if state.is_rolling_out {
+            return Err(ChangeError::RollingOut);
+        }
+        self.clear_others(state, change).await?;
+        let path = self.group_path(state);
+        let mut last = None;
+        let mut tokens = Vec::new();
+        for _ in 0..MOST_READS {
+            let object = match self.answered(self.changes.get(&path), &path, budget).await {
+                Ok(object) => object,
+                Err(err) if is_lost(&err) => {
+                    last = Some(err);
+                    continue;
+                }
+                Err(err) => return Err(err.into()),
+            };
+            let last_change = &object["metadata"]["annotations"][LAST_CHANGE];
+            if tokens.iter().any(|it| last_change == it) {
+                // The answer to an earlier request was lost.
+                let size = replicas(&object);
+                self.apply_group(state, object);
+                return Ok(size);
+            }
+            let (patch, token) = self.prepare(&object, change).await?;
+            tokens.push(token);
+            let sent = self.changes.patch(&path, PatchKind::Merge, &patch);
+            match self.answered(sent, &path, budget).await {
+                Ok(object) => {
+                    let size = replicas(&object);
+                    self.apply_group(state, object);
+                    return Ok(size);
+                }
+                Err(err) if err.is_conflict() || is_lost(&err) => last = Some(err),
+                Err(err) => return Err(err.into()),
+            }
+        }
+        Err(last.map_or(ChangeError::Late { budget }, ChangeError::Request))
+    }
+
+    /// Marks the Machines of a change for this state of the group's object, and returns the patch that
+    /// lowers the size, and its token.
+    async fn prepare(
+        &self,
+        object: &Value,
+        change: &Marked,
+    ) -> Result<(Value, String), ChangeError> {
+        let ledger = Ledger::read(object);
+        let machines: Vec<&Machine> =
+            change.members.iter().map(|it| &it.machine).filter(|it| !ledger.has(it)).collect();
+        let n_machines = u32::try_from(machines.len()).unwrap_or(u32::MAX);
+        let fewer = n_machines.saturating_add(change.n_without_machine);
+        let size = replicas(object);
+        let left = size.checked_sub(fewer).filter(|left| *left >= change.floor || fewer == 0);
+        let floor = change.floor;
+        let left = left.ok_or(ChangeError::Below { replicas: size, fewer, floor })?;
+        let marks = machines.iter().map(|it| self.mark(it, change.only_pending).boxed());
+        let marks: Vec<_> = marks.collect();
+        let marks = futures::stream::iter(marks).buffer_unordered(AT_A_TIME);
+        marks.try_collect::<()>().await?;
+        let counted = {
+            let view = self.view();
+            ledger.with(machines, |uid| view.is_gone(uid))
+        };
+        let token = self.token();
+        let patch = json!({
+            "metadata": {
+                "resourceVersion": object["metadata"]["resourceVersion"],
+                "annotations": {COUNTED: counted.text(), LAST_CHANGE: token},
+            },
+            "spec": {"replicas": left},
+        });
+        Ok((patch, token))
+    }
+
+    /// Makes sure that Cluster API has no mark to follow but those of this change.
+    async fn clear_others(&self, state: &GroupState, change: &Marked) -> Result<(), ChangeError> {
+        let is_victim = |it: &Arc<Member>| {
+            change.members.iter().any(|victim| victim.machine.uid == it.machine.uid)
+        };
+        let mut others = state.members.iter().filter(|it| !is_victim(it));
+        let is_foreign =
+            |it: &&Arc<Member>| it.machine.mark == Mark::Foreign && it.instance.state.counts();
+        if let Some(other) = others.find(is_foreign) {
+            return Err(ChangeError::ForeignMark { machine: other.machine.name.clone() });
+        }
+        let open: Vec<_> = state.open().into_iter().filter(|it| !is_victim(it)).collect();
+        self.release(state, &open).await
+    }
+
+    pub(super) async fn delete_machines<'a>(&self, machines: impl Iterator<Item = &'a Machine>) {
+        let deletions = machines.map(|it| self.delete_machine(it)).collect::<Vec<_>>();
+        futures::stream::iter(deletions).buffer_unordered(AT_A_TIME).collect::<()>().await;
+    }
+}

@@ -1,0 +1,159 @@
+//! Reads Machines, and says what the autoscaler sees of them. Pure.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    super::{
+        super::capacity::{scale_from_zero::TemplateReference, text},
+        instance::{
+            Failure, FailureClass, Instance, InstanceId, State, one_line, out_of_resources,
+        },
+    },
+    keys::{DELETE_MACHINE, MARKED, REPLACE_AT, Resource},
+};
+
+/// Code of a Machine that failed for a reason which is not a lack of resources. The autoscaler's own
+/// Cluster API provider has the same.
+const FAILED: &str = "ProvisioningFailed";
+
+/// Mark by which Cluster API deletes a Machine first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    None,
+    /// This server, or an earlier process of it, has marked the Machine.
+    Own,
+    /// Another client has marked the Machine.
+    Foreign,
+}
+
+/// A Machine of Cluster API.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Machine {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) version: String,
+    /// UID of its MachineSet.
+    pub(super) set: Option<String>,
+    /// Kind and name of its infrastructure machine.
+    pub(super) infrastructure: Option<(Resource, String)>,
+    pub(super) mark: Mark,
+    /// Time from which the server deletes the Machine, so that Cluster API replaces it.
+    pub(super) replace_at: Option<Timestamp>,
+    /// True if the API server has accepted its deletion.
+    pub(super) is_deleting: bool,
+    /// Provider ID; `None` before the infrastructure has chosen one.
+    pub(super) provider_id: Option<String>,
+    /// Name of its Node.
+    pub(super) node: Option<String>,
+    pub(super) created: Option<Timestamp>,
+    is_provisioned: bool,
+    has_address: bool,
+    failure: Option<Failure>,
+}
+
+impl Machine {
+    /// Reads an object; `None` if it has no name or UID.
+    pub(super) fn read(object: &Value) -> Option<Self> {
+        let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+        let some = |value: &Value| Some(text(value).to_owned()).filter(|text| !text.is_empty());
+        let annotations = &metadata["annotations"];
+        let is_true = |value: &Value| value.as_bool() == Some(true);
+        let reference = TemplateReference::read(&spec["infrastructureRef"]).ok().flatten();
+        let infrastructure =
+            reference.map(|it| (Resource { group: it.api_group, name: it.resource }, it.name));
+        let node = some(&status["nodeRef"]["name"]);
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let mut sets = owners.filter(|it| it["kind"] == "MachineSet" && is_true(&it["controller"]));
+        Some(Self {
+            namespace: some(&metadata["namespace"])?,
+            name: some(&metadata["name"])?,
+            uid: some(&metadata["uid"])?,
+            version: text(&metadata["resourceVersion"]).to_owned(),
+            set: sets.next().and_then(|it| some(&it["uid"])),
+            infrastructure,
+            mark: match (annotations.get(DELETE_MACHINE), annotations.get(MARKED)) {
+                (None, _) => Mark::None,
+                (Some(_), Some(_)) => Mark::Own,
+                (Some(_), None) => Mark::Foreign,
+            },
+            replace_at: annotations[REPLACE_AT].as_str().and_then(|it| it.parse().ok()),
+            is_deleting: metadata["deletionTimestamp"].is_string(),
+            provider_id: some(&spec["providerID"]),
+            created: metadata["creationTimestamp"].as_str().and_then(|it| it.parse().ok()),
+            is_provisioned: is_true(&status["infrastructureReady"])
+                || is_true(&status["initialization"]["infrastructureProvisioned"]),
+            has_address: status["addresses"].as_array().is_some_and(|it| !it.is_empty()),
+            failure: (node.is_none() && status["phase"] == "Failed").then(|| failure(status)),
+            node,
+        })
+    }
+
+    /// Returns the name of the Node that the machine has or will have.
+    pub(super) fn node_name(&self) -> &str {
+        self.node.as_deref().unwrap_or(&self.name)
+    }
+
+    /// True if the infrastructure has begun to make a machine.
+    pub(super) fn is_materialized(&self) -> bool {
+        self.node.is_some() || self.provider_id.is_some() || self.is_provisioned
+    }
+
+    /// Returns the instance. `is_counted` tells that the size of the group was lowered for the
+    /// Machine.
+    pub(super) fn instance(&self, is_counted: bool) -> Instance {
+        let is_leaving = self.is_deleting || is_counted || self.replace_at.is_some();
+        let state = match &self.failure {
+            _ if is_leaving => State::Deleting,
+            Some(failure) => State::Failed(failure.clone()),
+            None if self.node.is_some() || self.has_address => State::Running,
+            None => State::Creating,
+        };
+        let form = match state {
+            State::Deleting => "deleting",
+            State::Failed(_) => "failed",
+            State::Creating | State::Running => "pending",
+        };
+        let id = match &self.provider_id {
+            Some(id) => InstanceId::new(id),
+            None => InstanceId::new(&self.synthetic(form)),
+        };
+        Instance { id, name: self.name.clone(), state, is_materialized: self.is_materialized() }
+    }
+
+    /// Returns the IDs by which a request may name the Machine. A text in place of a provider ID names
+    /// it only until it has one: a request that says that the machine does not exist must not
+    /// delete one that does. If the Machine is leaving anyway, a repeated request may say so.
+    pub(super) fn ids(&self, is_leaving: bool) -> Vec<String> {
+        let mut ids: Vec<String> = self.provider_id.clone().into_iter().collect();
+        if ids.is_empty() || is_leaving {
+            ids.extend(["pending", "failed", "deleting"].map(|form| self.synthetic(form)));
+        }
+        ids
+    }
+
+    fn synthetic(&self, form: &str) -> String {
+        format!("{form}-machine-{}_{}", self.namespace, self.name)
+    }
+}
+
+fn failure(status: &Value) -> Failure {
+    let older = &status["deprecated"]["v1beta1"];
+    let said = |key: &str| {
+        let texts = [&status[key], &older[key]].map(text);
+        texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+    };
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut unmet =
+        conditions.filter(|it| it["type"] == "InfrastructureReady" && it["status"] == "False");
+    let condition = unmet.next().map_or("", |it| text(&it["message"]));
+    let reason = format!("{} {} {condition}", said("failureReason"), said("failureMessage"));
+    let message = one_line(&reason);
+    match out_of_resources(&reason) {
+        Some(code) => {
+            Failure { code: code.to_owned(), message, class: FailureClass::OutOfResources }
+        }
+        None => Failure { code: FAILED.to_owned(), message, class: FailureClass::Other },
+    }
+}

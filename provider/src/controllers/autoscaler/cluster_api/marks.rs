@@ -1,0 +1,151 @@
+//! Marks Machines so that Cluster API deletes them first, and takes marks back.
+//!
+//! Two rules keep Cluster API from deleting a Machine that no request names, also if this process or
+//! another one of the server dies or stalls between two requests:
+//!
+//! - A size is lowered at the version of the group's object that was read before the marks were
+//!   written.
+//! - A mark is taken back only after a write to the group's object, and only if the Machine has not
+//!   changed since.
+//!
+//! So either the lower size finds the marks, or it finds a newer version of the group and is refused.
+
+use std::sync::Arc;
+
+use provider_vcenter::Chain;
+use serde_json::{Value, json};
+
+use super::{
+    Shared,
+    error::ChangeError,
+    keys::{DELETE_MACHINE, LAST_CHANGE, MACHINES, MARKED, REPLACE_AT},
+    ledger::Ledger,
+    machine::{Machine, Mark},
+    snapshot::{GroupState, Member},
+};
+use crate::cluster::PatchKind;
+
+/// Number of times that a Machine is read again which changes between the read and its mark.
+const MOST_READS: usize = 3;
+
+impl Shared {
+    /// Marks a Machine. `only_pending` refuses one that exists in the infrastructure.
+    pub(super) async fn mark(
+        &self,
+        machine: &Machine,
+        only_pending: bool,
+    ) -> Result<(), ChangeError> {
+        let path = self.machine_path(machine);
+        for _ in 0..MOST_READS {
+            let token = self.token();
+            let mut patch = json!({"metadata": {
+                "uid": machine.uid,
+                "annotations": {DELETE_MACHINE: token, MARKED: token},
+            }});
+            if only_pending {
+                let object = self.changes.get(&path).await?;
+                let now = Machine::read(&object).filter(|it| it.uid == machine.uid);
+                match now {
+                    Some(now) if !now.is_materialized() => {
+                        patch["metadata"]["resourceVersion"] = now.version.into();
+                    }
+                    _ => return Err(ChangeError::Exists),
+                }
+            }
+            match self.changes.patch(&path, PatchKind::Merge, &patch).await {
+                Ok(object) => {
+                    self.apply_machine(object);
+                    return Ok(());
+                }
+                Err(err) if err.is_conflict() && only_pending => {}
+                Err(err) => return Err(err.into()),
+            }
+        }
+        Err(ChangeError::Exists)
+    }
+
+    /// Has the server delete a failed Machine from this time on, without a lower size, so that Cluster
+    /// API replaces it.
+    pub(super) async fn replace_at(
+        &self,
+        machine: &Machine,
+        at: jiff::Timestamp,
+    ) -> Result<(), ChangeError> {
+        let patch = json!({"metadata": {
+            "uid": machine.uid, "annotations": {REPLACE_AT: at.to_string()},
+        }});
+        let path = self.machine_path(machine);
+        let object = self.changes.patch(&path, PatchKind::Merge, &patch).await?;
+        self.apply_machine(object);
+        Ok(())
+    }
+
+    /// Takes the marks of these Machines back, except of those for which the size was lowered.
+    pub(super) async fn release(
+        &self,
+        group: &GroupState,
+        members: &[Arc<Member>],
+    ) -> Result<(), ChangeError> {
+        if members.is_empty() {
+            return Ok(());
+        }
+        let path = self.group_path(group);
+        let object = self.changes.get(&path).await?;
+        let ledger = Ledger::read(&object);
+        // The version of the object changes, so that a request which is still under way is refused.
+        let patch = json!({"metadata": {
+            "resourceVersion": object["metadata"]["resourceVersion"],
+            "annotations": {LAST_CHANGE: self.token()},
+        }});
+        let object = self.changes.patch(&path, PatchKind::Merge, &patch).await?;
+        self.apply_group(group, object);
+        for member in members.iter().filter(|it| !ledger.has(&it.machine)) {
+            let machine = &member.machine;
+            let patch = json!({"metadata": {
+                "uid": machine.uid, "resourceVersion": machine.version,
+                "annotations": {DELETE_MACHINE: Value::Null, MARKED: Value::Null},
+            }});
+            let path = self.machine_path(machine);
+            let object = self.changes.patch(&path, PatchKind::Merge, &patch).await?;
+            self.apply_machine(object);
+            tracing::info!(machine = %machine.name, namespace = %machine.namespace, "took the mark of a change that did not end back");
+        }
+        Ok(())
+    }
+
+    /// Deletes Machines for which the size was lowered, or that Cluster API is to replace. Cluster API
+    /// deletes the former itself, unless another client raises the size first.
+    pub(super) async fn delete_machine(&self, machine: &Machine) {
+        let path = self.machine_path(machine);
+        match self.changes.delete(&path, Some(&machine.uid)).await {
+            Ok(object) => self.apply_machine(object),
+            Err(err) if err.says_gone(&machine.name) || err.is_conflict() => {}
+            Err(err) => {
+                tracing::warn!(machine = %machine.name, error = %Chain(&err), "deleting a Machine failed; retrying later");
+            }
+        }
+    }
+
+    pub(super) fn apply_machine(&self, object: Value) {
+        // The answer to a deletion may be a status.
+        if Machine::read(&object).is_some_and(|it| !it.version.is_empty()) {
+            self.view().apply(&MACHINES.into(), super::view::stripped(&object));
+        }
+        self.changed.notify_one();
+    }
+
+    pub(super) fn apply_group(&self, group: &GroupState, object: Value) {
+        self.view().apply(&group.kind.resource(), super::view::stripped(&object));
+        self.changed.notify_one();
+    }
+}
+
+impl GroupState {
+    /// Returns the Machines that have a mark of this server, although the size was not lowered for
+    /// them.
+    pub(super) fn open(&self) -> Vec<Arc<Member>> {
+        let is_open =
+            |it: &&Arc<Member>| it.machine.mark == Mark::Own && it.instance.state.counts();
+        self.members.iter().filter(is_open).cloned().collect()
+    }
+}
