@@ -3,32 +3,95 @@
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
+    str::FromStr,
 };
 
-use clap::{Args as _, Command, FromArgMatches as _};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, parser::ValueSource};
 
 use super::{ArgumentsError, ServingArguments};
-use crate::{AccessSettings, AllowedPaths, InputError, ServingTls, VmOperatorVersion};
+use crate::{
+    AccessSettings, AllowedPaths, ClusterApiSettings, InputError, KubeletReservation, ServingTls,
+    VmOperatorVersion,
+};
 
 /// Word after the program's name that selects this command line.
 pub const COMMAND: &str = "autoscaler";
 
-/// Serves Cluster Autoscalers (`--cloud-provider=externalgrpc`) with machines of a Supervisor.
+/// Platform on which the server makes machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoscalerBackendName {
+    /// VirtualMachine objects of a Supervisor.
+    Supervisor,
+    /// MachineDeployments and MachineSets of Cluster API.
+    ClusterApi,
+}
+
+impl AutoscalerBackendName {
+    const ALL: [Self; 2] = [Self::Supervisor, Self::ClusterApi];
+
+    /// Returns the value of the flag.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Supervisor => "supervisor",
+            Self::ClusterApi => "cluster-api",
+        }
+    }
+}
+
+impl FromStr for AutoscalerBackendName {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let found = Self::ALL.into_iter().find(|it| it.as_str() == text);
+        found.ok_or_else(|| {
+            let err = InputError::unknown("unknown backend", text);
+            err.condition("expected supervisor or cluster-api")
+        })
+    }
+}
+
+/// Options that only some backends have, by name, with these backends.
+const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 6] = [
+    ("groups", &[AutoscalerBackendName::Supervisor]),
+    ("supervisor_kubeconfig", &[AutoscalerBackendName::Supervisor]),
+    ("vm_operator_api_version", &[AutoscalerBackendName::Supervisor]),
+    ("management_kubeconfig", &[AutoscalerBackendName::ClusterApi]),
+    ("cluster_name", &[AutoscalerBackendName::ClusterApi]),
+    ("reserved", &[AutoscalerBackendName::ClusterApi]),
+];
+
+/// Serves Cluster Autoscalers (`--cloud-provider=externalgrpc`) with machines of a Supervisor or of
+/// Cluster API.
 ///
-/// Each machine of a group is a VirtualMachine object in one namespace of the Supervisor. The
-/// server keeps no state of its own, so it may restart at any time.
+/// A machine is a VirtualMachine object in one namespace of the Supervisor, or a Machine of a
+/// MachineDeployment or MachineSet. The server keeps no state of its own, so it may restart at any
+/// time.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct AutoscalerArguments {
-    /// File with the groups; the server reads it again while it runs
+    /// Platform of the machines: supervisor or cluster-api
+    #[arg(long, value_name = "NAME", default_value = "supervisor")]
+    pub backend: AutoscalerBackendName,
+    /// supervisor: file with the groups; the server reads it again while it runs
     #[arg(long, value_name = "FILE")]
-    pub groups: PathBuf,
-    /// Kubeconfig of the Supervisor; its context names the namespace of the machines
+    pub groups: Option<PathBuf>,
+    /// supervisor: kubeconfig of the Supervisor; its context names the namespace of the machines
     #[arg(long, value_name = "FILE")]
-    pub supervisor_kubeconfig: PathBuf,
-    /// Namespace of the machines [default: that of the kubeconfig's context]
+    pub supervisor_kubeconfig: Option<PathBuf>,
+    /// cluster-api: kubeconfig of the management cluster [default: the cluster of this pod]
+    #[arg(long, value_name = "FILE")]
+    pub management_kubeconfig: Option<PathBuf>,
+    /// Namespace of the machines [default: supervisor: that of the kubeconfig's context; cluster-api: all
+    /// namespaces]
     #[arg(long)]
     pub namespace: Option<String>,
-    /// API version of VirtualMachines: v1alpha5 or v1alpha6
+    /// cluster-api: name of the Cluster of the groups [default: that of all groups, which must be one]
+    #[arg(long, value_name = "NAME")]
+    pub cluster_name: Option<String>,
+    /// cluster-api: resources that each kubelet keeps for the system: cpu, memory and ephemeral-storage,
+    /// such as cpu=100m,memory=256Mi
+    #[arg(long, value_name = "RESOURCES", default_value = "")]
+    pub reserved: KubeletReservation,
+    /// supervisor: API version of VirtualMachines: v1alpha5 or v1alpha6
     #[arg(long, value_name = "VERSION", default_value = "v1alpha5", value_parser = version)]
     pub vm_operator_api_version: VmOperatorVersion,
     /// Address and port on which autoscalers connect
@@ -74,6 +137,15 @@ pub struct AutoscalerArguments {
 }
 
 impl AutoscalerArguments {
+    /// Returns the selection of groups of Cluster API.
+    pub fn cluster_api(&self) -> ClusterApiSettings {
+        ClusterApiSettings {
+            namespace: self.namespace.clone(),
+            cluster_name: self.cluster_name.clone(),
+            reserved: self.reserved.clone(),
+        }
+    }
+
     /// Returns the address of the HTTPS endpoint and its settings; `None` without endpoint.
     pub fn serving(&self) -> Option<(SocketAddr, ServingArguments)> {
         let address = self.bind_address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
@@ -118,6 +190,18 @@ pub fn parse_autoscaler(
     let words = std::iter::once("provider autoscaler".to_owned()).chain(arguments);
     let matches = autoscaler_command().try_get_matches_from(words)?;
     let parsed = AutoscalerArguments::from_arg_matches(&matches)?;
+    refuse_options_of_other_backends(&matches, parsed.backend)?;
+    if parsed.backend == AutoscalerBackendName::Supervisor {
+        for (flag, file) in
+            [("groups", &parsed.groups), ("supervisor-kubeconfig", &parsed.supervisor_kubeconfig)]
+        {
+            if file.is_none() {
+                let err = InputError::new("is required with --backend supervisor");
+                let remedy = format!("add --{flag} FILE, or choose --backend cluster-api");
+                return Err(err.remedy(remedy).in_flag(flag).into());
+            }
+        }
+    }
     let is_plain = parsed.tls_cert_file.is_none();
     if is_plain && !parsed.listen.ip().is_loopback() && !parsed.insecure_plain_text {
         let err = InputError::invalid(
@@ -130,9 +214,63 @@ pub fn parse_autoscaler(
     Ok(parsed)
 }
 
+/// Refuses an option that has no effect with this backend.
+fn refuse_options_of_other_backends(
+    matches: &ArgMatches,
+    backend: AutoscalerBackendName,
+) -> Result<(), InputError> {
+    let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let stray = OPTIONS_OF.iter().find(|(id, of)| given(id) && !of.contains(&backend));
+    let Some((id, _)) = stray else { return Ok(()) };
+    let values = matches.get_raw(id).into_iter().flatten();
+    let value: Vec<_> = values.map(|it| it.to_string_lossy()).collect();
+    let problem = match backend {
+        AutoscalerBackendName::Supervisor => "has no effect with --backend supervisor",
+        AutoscalerBackendName::ClusterApi => "has no effect with --backend cluster-api",
+    };
+    let err = InputError::invalid(&value.join(","), problem);
+    Err(err.remedy("remove it, or choose another --backend").in_flag(&id.replace('_', "-")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_of_another_backend_is_refused_with_flag_value_and_remedy() {
+        let all = |words: &[&str]| {
+            let words = words.iter().map(|word| (*word).to_owned());
+            parse_autoscaler(words).map_err(|err| err.to_string())
+        };
+        let capi = ["--backend", "cluster-api"];
+        for flag in ["--management-kubeconfig", "--cluster-name", "--namespace"] {
+            assert!(all(&[&capi[..], &[flag, "x"]].concat()).is_ok(), "{flag}");
+        }
+        assert!(all(&[&capi[..], &["--reserved", "cpu=100m"]].concat()).is_ok());
+        for (flag, value) in [
+            ("groups", "g.yaml"),
+            ("supervisor-kubeconfig", "k"),
+            ("vm-operator-api-version", "v1alpha5"),
+        ] {
+            let refused = all(&[&capi[..], &[&format!("--{flag}"), value]].concat()).unwrap_err();
+            let want = format!(
+                "--{flag}: \"{value}\" has no effect with --backend cluster-api; remove it, or choose another \
+                 --backend"
+            );
+            assert_eq!(refused, want);
+        }
+        for flag in ["--management-kubeconfig", "--cluster-name"] {
+            let refused = parsed(&[flag, "x"]).unwrap_err();
+            let want = format!("{flag}: \"x\" has no effect with --backend supervisor; remove it");
+            assert!(refused.starts_with(&want), "{refused}");
+        }
+        let missing = all(&["--groups", "g"]).unwrap_err();
+        let want = "--supervisor-kubeconfig: is required with --backend supervisor; add \
+                    --supervisor-kubeconfig FILE, or choose --backend cluster-api";
+        assert_eq!(missing, want);
+        let unknown = all(&["--backend", "nova"]).unwrap_err();
+        assert!(unknown.contains("unknown backend \"nova\": expected supervisor or cluster-api"));
+    }
 
     fn parsed(more: &[&str]) -> Result<AutoscalerArguments, String> {
         let words = ["--groups", "g.yaml", "--supervisor-kubeconfig", "k"];

@@ -24,7 +24,8 @@ use crate::{
 
 pub use crate::input::parse_duration;
 pub use autoscaler::{
-    AutoscalerArguments, COMMAND as AUTOSCALER, autoscaler_command, parse_autoscaler,
+    AutoscalerArguments, AutoscalerBackendName, COMMAND as AUTOSCALER, autoscaler_command,
+    parse_autoscaler,
 };
 pub use capacity::{
     COMMAND as CAPACITY, CapacityArguments, PreviewPaths, capacity_command, parse_capacity,

@@ -1,11 +1,16 @@
 //! `provider autoscaler` as a process: kubeconfig, files, signals and the socket.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::Context as _;
 use provider::{
-    AutoscalerBackend, AutoscalerDeps, HealthEndpoint, InputError, SupervisorLink, Telemetry,
-    TlsFiles, cli::AutoscalerArguments,
+    AutoscalerBackend, AutoscalerDeps, GroupsFile, HealthEndpoint, InputError, SupervisorLink,
+    Telemetry, TlsFiles,
+    cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +19,7 @@ use super::{
     Failure,
     endpoint::endpoint_with,
     files::{read_text, unreadable},
-    kube::supervisor_client,
+    kube::{client_from, client_from_file, supervisor_client},
     serve::{clock, seed, until_done, until_signal},
 };
 
@@ -28,24 +33,17 @@ pub(crate) fn run(arguments: AutoscalerArguments) -> Result<(), Failure> {
 }
 
 async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
-    let link = link(&arguments).await?;
+    let backend = backend(&arguments).await?;
     let stop = CancellationToken::new();
-    let path = arguments.groups.clone();
-    let groups = Arc::new(move || {
-        let place = format!("--groups {}", path.display());
-        let text = read_text(&path).map_err(|err| err.in_source(place.as_str()))?;
-        Ok((place, text))
-    });
     let address = arguments.listen;
     let telemetry = Arc::new(Telemetry::of_autoscaler());
     let endpoint = match arguments.serving() {
         None => None,
         Some((address, serving)) => Some((address, endpoint_with(&serving).await?)),
     };
-    let version = arguments.vm_operator_api_version;
     let deps = AutoscalerDeps {
-        backend: AutoscalerBackend::Supervisor { link, version },
-        groups: Some(groups),
+        backend,
+        groups: arguments.groups.clone().map(groups_file),
         tls: tls(&arguments),
         gpu_label: arguments.gpu_label,
         telemetry: Arc::clone(&telemetry),
@@ -101,11 +99,35 @@ async fn show<T>(
     })
 }
 
-/// Makes the client of the Supervisor from the kubeconfig.
-async fn link(arguments: &AutoscalerArguments) -> Result<SupervisorLink, InputError> {
-    let (client, of_context) = supervisor_client(&arguments.supervisor_kubeconfig).await?;
-    let namespace = arguments.namespace.clone().unwrap_or(of_context);
-    Ok(SupervisorLink { client, namespace })
+/// Makes the client of the platform from its kubeconfig.
+async fn backend(arguments: &AutoscalerArguments) -> Result<AutoscalerBackend, InputError> {
+    match arguments.backend {
+        AutoscalerBackendName::Supervisor => {
+            let missing = || InputError::new("is required").in_flag("supervisor-kubeconfig");
+            let path = arguments.supervisor_kubeconfig.as_deref().ok_or_else(missing)?;
+            let (client, of_context) = supervisor_client(path).await?;
+            let namespace = arguments.namespace.clone().unwrap_or(of_context);
+            let version = arguments.vm_operator_api_version;
+            let link = SupervisorLink { client, namespace };
+            Ok(AutoscalerBackend::Supervisor { link, version })
+        }
+        AutoscalerBackendName::ClusterApi => {
+            let client = match arguments.management_kubeconfig.as_deref() {
+                Some(path) => client_from_file("management-kubeconfig", path, None).await?,
+                None => client_from(None).await?,
+            };
+            Ok(AutoscalerBackend::ClusterApi { client, settings: arguments.cluster_api() })
+        }
+    }
+}
+
+/// Returns the reader of the file with the groups.
+fn groups_file(path: PathBuf) -> GroupsFile {
+    Arc::new(move || {
+        let place = format!("--groups {}", path.display());
+        let text = read_text(&path).map_err(|err| err.in_source(place.as_str()))?;
+        Ok((place, text))
+    })
 }
 
 /// Returns the reader of the files for TLS; `None` without TLS.

@@ -77,7 +77,7 @@ pub(super) fn read(
     if options.max_node_startup_time.is_some() {
         notes.push("maxnodestartuptime: the autoscaler's protocol cannot carry it".to_owned());
     }
-    let capacity = node.as_ref().map_err(ToString::to_string).and_then(|it| capacity(it));
+    let capacity = node.as_ref().map_err(ToString::to_string).and_then(capacity);
     let node = node.ok().unwrap_or_else(empty);
     let group = Group {
         id,

@@ -41,7 +41,7 @@ fn a_group_of_the_file_becomes_a_group_with_an_id_and_defaults() {
     let [group] = &parsed.groups[..] else { panic!("{parsed:?}") };
     assert_eq!(group.id.as_str(), "VirtualMachine/ns/workers");
     assert_eq!((group.min, group.max, group.node.max_pods), (0, 5, 110));
-    let Shape::VirtualMachine(shape) = &group.shape;
+    let Shape::VirtualMachine(shape) = &group.shape else { panic!("{:?}", group.shape) };
     assert_eq!(shape.bootstrap.key, "user-data");
     assert_eq!(shape.power_off_mode, PowerOffMode::TrySoft);
     assert_eq!(group.options.scale_down_unneeded_time, Some(Duration::from_secs(300)));
