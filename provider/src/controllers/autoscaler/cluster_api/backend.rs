@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::Instant;
 use tonic::Status;
 
 use super::{
@@ -16,6 +17,7 @@ use super::{
         plan::{Cause, Deletion, Giving, Members, Membership, NamedNode},
     },
     ClusterApiMachines, Shared,
+    error::ChangeError,
     keys::Resource,
     lower::Lowering,
     snapshot::Snapshot,
@@ -104,20 +106,11 @@ impl Backend for ClusterApiMachines {
             only_pending: false,
             floor: group.min,
         };
+        let ends_at = Instant::now() + budget;
         self.lower(group, change, budget).await.map_err(|err| err.status())?;
-        if replaced.is_empty() {
-            return Ok(());
-        }
-        let pause = self.0.replacements.pause(group.id.as_str());
-        let at = self.0.clock.now().checked_add(pause).unwrap_or(jiff::Timestamp::MAX);
-        let snapshot = self.0.snapshot();
-        for victim in replaced {
-            if let Some(member) = snapshot.find(victim.id.as_str(), "") {
-                let replaced = self.0.replace_at(&member.machine, at);
-                replaced.await.map_err(|err| err.status())?;
-            }
-        }
-        Ok(())
+        let replaced = self.0.replace(group, replaced);
+        let in_time = tokio::time::timeout_at(ends_at, replaced).await;
+        in_time.unwrap_or(Err(ChangeError::Late { budget })).map_err(|err| err.status())
     }
 
     async fn decrease(

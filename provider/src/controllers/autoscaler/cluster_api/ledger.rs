@@ -26,6 +26,11 @@ impl Ledger {
         self.0.get(&machine.name) == Some(&machine.uid)
     }
 
+    /// Returns names and UIDs.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, uid)| (name.as_str(), uid.as_str()))
+    }
+
     /// Returns the ledger with these Machines, and without those that `is_gone` says are gone.
     pub(super) fn with<'a>(
         &self,

@@ -1,6 +1,6 @@
 //! Lowers the size of a group, and so deletes exactly the named Machines.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use provider_vcenter::Chain;
@@ -14,8 +14,8 @@ use super::{
     },
     AT_A_TIME, ClusterApiMachines, Shared,
     error::{ChangeError, is_lost},
-    group::replicas,
-    keys::{COUNTED, LAST_CHANGE},
+    group::{id, replicas},
+    keys::{COUNTED, LAST_CHANGE, MACHINES},
     ledger::Ledger,
     machine::{Machine, Mark},
     record::SizeChange,
@@ -25,6 +25,8 @@ use crate::cluster::PatchKind;
 
 /// Number of times that the size is read again which another client changes meanwhile.
 const MOST_READS: usize = 20;
+/// Largest number of Machines of the ledger that one change looks up.
+const MOST_ASKED: usize = 20;
 
 /// A change that lowers a size.
 pub(super) struct Lowering<'a> {
@@ -47,7 +49,7 @@ struct Marked {
 }
 
 impl ClusterApiMachines {
-    /// Marks the victims, lowers the size by them, and deletes their Machines.
+    /// Marks the victims, lowers the size by them, and has their Machines deleted.
     ///
     /// # Errors
     ///
@@ -94,7 +96,8 @@ impl ClusterApiMachines {
             self.0.record_size(id, state, &SizeChange::Lowered { to }, &cause);
         }
         tracing::info!(group = %group.id, size = to, n_machines = marked.members.len(), "lowered the size of the group");
-        self.0.delete_machines(marked.members.iter().map(|it| &it.machine)).await;
+        // The Machines are deleted after this change.
+        self.0.wake.notify_one();
         Ok(())
     }
 }
@@ -130,7 +133,7 @@ impl Shared {
                 self.apply_group(state, object);
                 return Ok(size);
             }
-            let (patch, token) = self.prepare(&object, change).await?;
+            let (patch, token) = self.prepare(&object, state, change).await?;
             tokens.push(token);
             let sent = self.changes.patch(&path, PatchKind::Merge, &patch);
             match self.answered(sent, &path, budget).await {
@@ -151,6 +154,7 @@ impl Shared {
     async fn prepare(
         &self,
         object: &Value,
+        state: &GroupState,
         change: &Marked,
     ) -> Result<(Value, String), ChangeError> {
         let ledger = Ledger::read(object);
@@ -162,14 +166,13 @@ impl Shared {
         let left = size.checked_sub(fewer).filter(|left| *left >= change.floor || fewer == 0);
         let floor = change.floor;
         let left = left.ok_or(ChangeError::Below { replicas: size, fewer, floor })?;
+        self.check_missing(object, state, change, size)?;
         let marks = machines.iter().map(|it| self.mark(it, change.only_pending).boxed());
         let marks: Vec<_> = marks.collect();
         let marks = futures::stream::iter(marks).buffer_unordered(AT_A_TIME);
         marks.try_collect::<()>().await?;
-        let counted = {
-            let view = self.view();
-            ledger.with(machines, |uid| view.is_gone(uid))
-        };
+        let gone = self.gone(state, &ledger).await;
+        let counted = ledger.with(machines, |uid| gone.contains(uid));
         let token = self.token();
         let patch = json!({
             "metadata": {
@@ -179,6 +182,54 @@ impl Shared {
             "spec": {"replicas": left},
         });
         Ok((patch, token))
+    }
+
+    /// Refuses to give up machines without Machine that have one by now. One that Cluster API makes
+    /// between this check and the lower size is no Node yet, and Cluster API deletes Machines
+    /// without Node before others.
+    fn check_missing(
+        &self,
+        object: &Value,
+        state: &GroupState,
+        change: &Marked,
+        size: u32,
+    ) -> Result<(), ChangeError> {
+        let told = object["status"]["replicas"].as_u64().unwrap_or_default();
+        let snapshot = self.snapshot();
+        let state = snapshot.states.get(&id(state.kind, &state.namespace, &state.name));
+        let counts = |it: &&Arc<Member>| it.instance.state.counts();
+        let n_known = state.map_or(0, |it| it.members.iter().filter(counts).count() as u64);
+        let n_missing = u64::from(change.n_without_machine);
+        if n_missing > 0 && told.max(n_known) + n_missing > u64::from(size) {
+            return Err(ChangeError::Exists);
+        }
+        Ok(())
+    }
+
+    /// Returns the UIDs in the ledger of Machines that are gone, so that it does not grow for ever.
+    async fn gone(&self, state: &GroupState, ledger: &Ledger) -> BTreeSet<String> {
+        let is_member = |uid: &str| state.members.iter().any(|it| it.machine.uid == uid);
+        let absent = ledger.iter().filter(|(_, uid)| !is_member(uid));
+        let (mut gone, mut n_asked) = (BTreeSet::new(), 0);
+        for (name, uid) in absent {
+            let is_known = self.view().is_gone(uid);
+            // Only the API server knows it for those that were gone before this process began.
+            let is_gone = is_known || {
+                n_asked += 1;
+                if n_asked > MOST_ASKED {
+                    break;
+                }
+                let path = self.path(&MACHINES.into(), &state.namespace, name);
+                match self.changes.get(&path).await {
+                    Ok(object) => object["metadata"]["uid"] != *uid,
+                    Err(err) => err.says_gone(name),
+                }
+            };
+            if is_gone {
+                gone.insert(uid.to_owned());
+            }
+        }
+        gone
     }
 
     /// Makes sure that Cluster API has no mark to follow but those of this change.
@@ -194,10 +245,5 @@ impl Shared {
         }
         let open: Vec<_> = state.open().into_iter().filter(|it| !is_victim(it)).collect();
         self.release(state, &open).await
-    }
-
-    pub(super) async fn delete_machines<'a>(&self, machines: impl Iterator<Item = &'a Machine>) {
-        let deletions = machines.map(|it| self.delete_machine(it)).collect::<Vec<_>>();
-        futures::stream::iter(deletions).buffer_unordered(AT_A_TIME).collect::<()>().await;
     }
 }

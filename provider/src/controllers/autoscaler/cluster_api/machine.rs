@@ -157,3 +157,105 @@ fn failure(status: &Value) -> Failure {
         None => Failure { code: FAILED.to_owned(), message, class: FailureClass::Other },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn machine(annotations: &Value, spec: Value, status: Value) -> Machine {
+        let metadata =
+            json!({"namespace": "ns", "name": "m", "uid": "u", "annotations": annotations});
+        Machine::read(&json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
+    }
+
+    fn shown(machine: &Machine, is_counted: bool) -> String {
+        let Instance { id, state, is_materialized, .. } = machine.instance(is_counted);
+        let state = match state {
+            State::Failed(it) => format!("{} {}", it.code, it.class.number()),
+            other => format!("{other:?}"),
+        };
+        let exists = if is_materialized { "exists" } else { "absent" };
+        format!("{id} {state} {exists}")
+    }
+
+    #[test]
+    fn the_state_and_the_id_follow_from_the_object() {
+        let id = json!({"providerID": "vsphere://1"});
+        for (name, spec, status, want) in [
+            ("new", json!({}), json!({}), "pending-machine-ns_m Creating absent"),
+            (
+                "infrastructure ready, v1beta1",
+                json!({}),
+                json!({"infrastructureReady": true}),
+                "pending-machine-ns_m Creating exists",
+            ),
+            (
+                "infrastructure ready, v1beta2",
+                json!({}),
+                json!({"initialization": {"infrastructureProvisioned": true}}),
+                "pending-machine-ns_m Creating exists",
+            ),
+            ("with provider ID", id.clone(), json!({}), "vsphere://1 Creating exists"),
+            (
+                "with address",
+                id.clone(),
+                json!({"addresses": [{"address": "10.0.0.1"}]}),
+                "vsphere://1 Running exists",
+            ),
+            (
+                "with Node",
+                id.clone(),
+                json!({"nodeRef": {"name": "n"}}),
+                "vsphere://1 Running exists",
+            ),
+            (
+                "failed, v1beta1",
+                json!({}),
+                json!({"phase": "Failed", "failureMessage": "exceeded quota"}),
+                "failed-machine-ns_m QUOTA_EXCEEDED 1 absent",
+            ),
+            (
+                "failed after it was a Node",
+                id,
+                json!({"phase": "Failed", "nodeRef": {"name": "n"}}),
+                "vsphere://1 Running exists",
+            ),
+        ] {
+            assert_eq!(shown(&machine(&json!({}), spec, status), false), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_counted_or_to_be_replaced_is_being_deleted() {
+        let usual = machine(&json!({}), json!({}), json!({}));
+        assert_eq!(shown(&usual, true), "deleting-machine-ns_m Deleting absent");
+        let replaced = json!({REPLACE_AT: "2026-01-01T00:00:00Z"});
+        let replaced = machine(&replaced, json!({}), json!({"phase": "Failed"}));
+        assert_eq!(shown(&replaced, false), "deleting-machine-ns_m Deleting absent");
+    }
+
+    #[test]
+    fn a_text_in_place_of_a_provider_id_names_a_machine_only_until_it_has_one() {
+        let synthetic =
+            ["pending", "failed", "deleting"].map(|form| format!("{form}-machine-ns_m"));
+        let without = machine(&json!({}), json!({}), json!({}));
+        assert_eq!(without.ids(false), synthetic);
+        let with = machine(&json!({}), json!({"providerID": "vsphere://1"}), json!({}));
+        assert_eq!(with.ids(false), ["vsphere://1"]);
+        assert_eq!(with.ids(true).len(), 4, "a repeated deletion of one that is leaving");
+    }
+
+    #[test]
+    fn a_mark_is_own_only_with_the_annotation_of_this_server() {
+        for (annotations, want) in [
+            (json!({}), Mark::None),
+            (json!({MARKED: "t"}), Mark::None),
+            (json!({DELETE_MACHINE: "t"}), Mark::Foreign),
+            (json!({DELETE_MACHINE: "t", MARKED: "t"}), Mark::Own),
+        ] {
+            assert_eq!(machine(&annotations, json!({}), json!({})).mark, want, "{annotations}");
+        }
+    }
+}

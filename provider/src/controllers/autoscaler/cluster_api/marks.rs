@@ -16,6 +16,10 @@ use provider_vcenter::Chain;
 use serde_json::{Value, json};
 
 use super::{
+    super::{
+        group::Group,
+        plan::{MachineChange, Victim},
+    },
     Shared,
     error::ChangeError,
     keys::{DELETE_MACHINE, LAST_CHANGE, MACHINES, MARKED, REPLACE_AT},
@@ -66,17 +70,34 @@ impl Shared {
 
     /// Has the server delete a failed Machine from this time on, without a lower size, so that Cluster
     /// API replaces it.
-    pub(super) async fn replace_at(
-        &self,
-        machine: &Machine,
-        at: jiff::Timestamp,
-    ) -> Result<(), ChangeError> {
+    async fn replace_at(&self, machine: &Machine, at: jiff::Timestamp) -> Result<(), ChangeError> {
         let patch = json!({"metadata": {
             "uid": machine.uid, "annotations": {REPLACE_AT: at.to_string()},
         }});
         let path = self.machine_path(machine);
         let object = self.changes.patch(&path, PatchKind::Merge, &patch).await?;
         self.apply_machine(object);
+        Ok(())
+    }
+
+    /// Has failed Machines deleted after a pause, without a lower size.
+    pub(super) async fn replace(
+        &self,
+        group: &Group,
+        failed: &[Victim],
+    ) -> Result<(), ChangeError> {
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let pause = self.replacements.pause(group.id.as_str());
+        let at = self.clock.now().checked_add(pause).unwrap_or(jiff::Timestamp::MAX);
+        let snapshot = self.snapshot();
+        for Victim { id, cause } in failed {
+            let Some(member) = snapshot.find(id.as_str(), "") else { continue };
+            self.replace_at(&member.machine, at).await?;
+            let change = MachineChange::Deleted;
+            self.record_machine(group.id.as_str(), &member.machine, &change, cause);
+        }
         Ok(())
     }
 

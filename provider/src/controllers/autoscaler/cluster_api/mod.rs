@@ -49,6 +49,9 @@ pub use settings::{ClusterApiSettings, KubeletReservation};
 /// Requests per second to the API server after a burst, as for the other backends.
 const QPS: f64 = 50.0;
 const BURST: u32 = 100;
+/// The same for changes: a request may name hundreds of nodes, and each costs a request.
+const CHANGE_QPS: f64 = 100.0;
+const CHANGE_BURST: u32 = 300;
 /// Largest number of requests of one change at a time.
 const AT_A_TIME: usize = 16;
 /// Component of the events.
@@ -91,13 +94,14 @@ impl ClusterApiMachines {
         seed: u64,
         telemetry: &Telemetry,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let cluster =
-            |client| Cluster::new(client, QPS, BURST).with_counter(telemetry.supervisor_requests());
-        let (events, sending) = Events::new(COMPONENT, cluster(client.clone()), clock.clone());
-        let all = cluster(client);
+        let cluster = |qps, burst| {
+            let cluster = Cluster::new(client.clone(), qps, burst);
+            cluster.with_counter(telemetry.supervisor_requests())
+        };
+        let (events, sending) = Events::new(COMPONENT, cluster(QPS, BURST), clock.clone());
         let machines = Self(Arc::new(Shared {
-            changes: all.clone().without_retries(),
-            cluster: all,
+            changes: cluster(CHANGE_QPS, CHANGE_BURST).without_retries(),
+            cluster: cluster(QPS, BURST),
             events,
             metrics: telemetry.autoscaler(),
             groups,

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{FutureExt as _, StreamExt as _};
 use provider_vcenter::Chain;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::group::GroupId,
-    Shared,
+    AT_A_TIME, Shared,
     snapshot::{GroupState, Member},
 };
 
@@ -38,13 +39,15 @@ impl Shared {
         if self.view().age().is_none() || !snapshot.states.get(id).is_some_and(has_work) {
             return;
         }
-        // A change of the group may be writing these marks.
+        let due = snapshot.states.get(id).map(|it| self.due(it)).unwrap_or_default();
+        let deletions = due.iter().map(|it| self.delete_machine(&it.machine).boxed());
+        let deletions: Vec<_> = deletions.collect();
+        futures::stream::iter(deletions).buffer_unordered(AT_A_TIME).collect::<()>().await;
+        // A change of the group may be writing marks.
         let turn = self.groups.turn(id);
         let _turn = turn.lock().await;
         let snapshot = self.snapshot();
         let Some(state) = snapshot.states.get(id) else { return };
-        let due = self.due(state);
-        self.delete_machines(due.iter().map(|it| &it.machine)).await;
         if let Err(err) = self.release(state, &state.open()).await {
             tracing::warn!(group = %id, error = %Chain(&err), "taking marks of Machines back failed; retrying");
         }
