@@ -300,3 +300,35 @@ async fn a_size_that_cannot_be_lowered_takes_the_marks_back() {
     assert_eq!((server.target(GROUP).await, world.machines().await.len()), (2, 2));
     server.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_decrease_gives_up_no_machine_that_cluster_api_has_made_meanwhile() {
+    let world = World::with_workers(1).await;
+    world.boot(&["m-0"]).await;
+    let server = world.start().await;
+    server.increase(GROUP, 2).await.unwrap();
+    let status = json!({"status": {"replicas": 2}});
+    world.management.patch(&format!("{}/status", deployment("workers")), status).await;
+    assert_eq!(server.decrease(GROUP, -2).await.unwrap_err().0, FAILED_PRECONDITION);
+    server.decrease(GROUP, -1).await.unwrap();
+    assert_eq!(world.replicas("workers").await, 2);
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_set_without_machine_deployment_is_a_group() {
+    let world = World::new().await;
+    world.create_set("own", None, 0, &annotations(0, 5)).await;
+    let server = world.start().await;
+    let group = "MachineSet/workloads/own";
+    server.increase(group, 3).await.unwrap();
+    world.reconcile().await;
+    world.boot(&["m-0", "m-1", "m-2"]).await;
+    server.delete(group, &[&id("m-1")]).await.unwrap();
+    world.reconcile().await;
+    assert_eq!(
+        (server.target(group).await, world.machines().await),
+        (2, vec!["m-0".into(), "m-2".into()])
+    );
+    server.stop().await;
+}

@@ -166,3 +166,39 @@ async fn a_raise_during_a_deletion_gets_a_new_machine() {
     assert!(gone["metadata"]["deletionTimestamp"].is_null());
     server.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_are_gone_leave_the_annotation_of_the_group() {
+    let world = booted(4).await;
+    let server = world.start().await;
+    server.delete(GROUP, &[&id("m-1")]).await.unwrap();
+    world.reconcile().await;
+    server.stop().await;
+    // The next process has never seen m-1.
+    let server = world.start().await;
+    for (name, counted) in [("m-2", &["m-2"][..]), ("m-3", &["m-2", "m-3"])] {
+        server.delete(GROUP, &[&id(name)]).await.unwrap();
+        let group = world.management.get(&deployment("workers")).await;
+        let text = &group["metadata"]["annotations"]["vsphere.cloud-provider/counted-deletions"];
+        let ledger: serde_json::Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
+        let names: Vec<&str> = ledger.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, counted, "m-2 waits for its finalizer");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_is_never_answered_fails_in_time_and_is_undone() {
+    let world = booted(2).await;
+    let server = world.start().await;
+    let fault = world.fault(Action::Blackhole, LOWER, 1000);
+    let (code, _) = server.delete(GROUP, &[&id("m-1")]).await.unwrap_err();
+    assert_eq!(code, 14, "unavailable");
+    assert_eq!(marked(&world).await, ["m-1"]);
+    drop(fault);
+    tokio::time::sleep(s(30)).await;
+    assert_eq!((marked(&world).await, server.target(GROUP).await), (Vec::new(), 2));
+    world.reconcile().await;
+    assert_eq!(world.machines().await, ["m-0", "m-1"]);
+    server.stop().await;
+}
