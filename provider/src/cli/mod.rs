@@ -92,7 +92,7 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .after_help(
             "Commands:\n  \
-             autoscaler  Serves Cluster Autoscalers with machines of a Supervisor\n  \
+             autoscaler  Serves Cluster Autoscalers with machines of a Supervisor or of Cluster API\n  \
              capacity    Publishes the capacity of Cluster API machine templates",
         )
         .args_override_self(true);

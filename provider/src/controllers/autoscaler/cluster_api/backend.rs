@@ -17,11 +17,9 @@ use super::{
         plan::{Cause, Deletion, Giving, Members, Membership, NamedNode},
     },
     ClusterApiMachines, Shared,
-    error::ChangeError,
+    change::{ChangeError, Lowering, sweep},
     keys::Resource,
-    lower::Lowering,
-    snapshot::Snapshot,
-    sources, sweep,
+    view::{Snapshot, keep},
 };
 use crate::tasks::Tasks;
 
@@ -38,7 +36,7 @@ impl Backend for ClusterApiMachines {
         });
         let (shared, stop) = (Arc::clone(&self.0), tasks.stopping());
         tasks.spawn_droppable(tracing::info_span!("sweep"), async move {
-            sweep::sweep(&shared, &stop).await;
+            sweep(&shared, &stop).await;
         });
     }
 
@@ -143,7 +141,7 @@ async fn publish(shared: &Arc<Shared>, tasks: &Tasks) {
             if followed.insert(kind.clone()) {
                 let shared = Arc::clone(shared);
                 let span = tracing::info_span!("objects", %kind);
-                tasks.spawn_droppable(span, async move { sources::keep(&shared, kind).await });
+                tasks.spawn_droppable(span, async move { keep(&shared, kind).await });
             }
         }
         if shared.view().age().is_some() {

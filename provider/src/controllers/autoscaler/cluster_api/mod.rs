@@ -8,34 +8,24 @@
 //! | part | task |
 //! | --- | --- |
 //! | [`keys`], [`settings`] | names of resources and annotations; flags |
-//! | [`machine`], [`ledger`], [`group`] | read objects; pure |
-//! | [`view`], [`snapshot`] | the known objects, and the groups and instances that follow from them; pure |
-//! | [`sources`] | lists and watches |
-//! | [`scale`], [`lower`], [`marks`], [`sweep`] | raise and lower sizes; marks of Machines; what a crash leaves behind |
+//! | [`objects`] | reads groups, Machines and the ledger of deletions; pure |
+//! | [`view`] | the known objects, and the groups and instances that follow from them; lists and watches |
+//! | [`change`] | raises and lowers sizes; marks of Machines; what a crash leaves behind |
 //! | [`backend`] | connects the parts to the server |
 
 mod backend;
-mod error;
-mod group;
+mod change;
 mod keys;
-mod ledger;
-mod lower;
-mod machine;
-mod marks;
-mod record;
-mod scale;
+mod objects;
 mod settings;
-mod snapshot;
-mod sources;
-mod sweep;
 mod view;
 
 use std::sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64};
 
 use self::{
     keys::{MACHINES, Resource},
-    snapshot::{GroupState, Snapshot},
-    view::View,
+    objects::Machine,
+    view::{GroupState, Snapshot, View},
 };
 use super::{groups::Groups, replacements::Replacements};
 use crate::{
@@ -132,7 +122,7 @@ impl Shared {
         self.path(&group.kind.resource(), &group.namespace, &group.name)
     }
 
-    fn machine_path(&self, machine: &machine::Machine) -> String {
+    fn machine_path(&self, machine: &Machine) -> String {
         self.path(&MACHINES.into(), &machine.namespace, &machine.name)
     }
 

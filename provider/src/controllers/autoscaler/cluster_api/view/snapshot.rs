@@ -7,69 +7,72 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
+use super::super::{
     super::{
         super::capacity::{
-            ObjectName, Objects, Progress,
-            scale_from_zero::{GroupTemplate, TemplateReference, template_reference},
+            ObjectName, Objects,
+            scale_from_zero::{GroupTemplate, template_reference},
             text,
         },
         group::{Group, GroupId},
         instance::Instance,
     },
-    group::{self, NotListed, replicas},
-    keys::{CLUSTER_LABEL, GroupKind, MACHINE_SETS, MACHINES, Resource},
-    ledger::Ledger,
-    machine::Machine,
+    keys::{GroupKind, MACHINE_SETS, MACHINES, Resource},
+    objects::{
+        Ledger, Machine,
+        group::{self, NotListed, replicas},
+    },
     settings::ClusterApiSettings,
 };
 
+use super::references::{cluster_name, deployment, template, with_infrastructure};
+
 /// The objects of each kind.
-pub(super) type Known = BTreeMap<Resource, Objects>;
+pub(crate) type Known = BTreeMap<Resource, Objects>;
 
 /// State of the object of a group.
 #[derive(Clone, Debug)]
-pub(super) struct GroupState {
-    pub(super) kind: GroupKind,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: String,
-    pub(super) replicas: u32,
-    pub(super) ledger: Ledger,
+pub(crate) struct GroupState {
+    pub(crate) kind: GroupKind,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) replicas: u32,
+    pub(crate) ledger: Ledger,
     /// True if its Machines belong to more than one MachineSet. Cluster API then chooses the
     /// MachineSet that becomes smaller.
-    pub(super) is_rolling_out: bool,
+    pub(crate) is_rolling_out: bool,
     /// Its Machines, oldest first.
-    pub(super) members: Vec<Arc<Member>>,
+    pub(crate) members: Vec<Arc<Member>>,
 }
 
 /// A Machine of a group.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
-    pub(super) group: GroupId,
-    pub(super) machine: Machine,
-    pub(super) instance: Instance,
+pub(crate) struct Member {
+    pub(crate) group: GroupId,
+    pub(crate) machine: Machine,
+    pub(crate) instance: Instance,
     /// IDs by which a request may name it.
-    pub(super) ids: Vec<String>,
+    pub(crate) ids: Vec<String>,
 }
 
 /// The groups and their instances at one time.
 #[derive(Debug, Default)]
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     /// The groups that the autoscaler may scale.
-    pub(super) listed: Vec<Arc<Group>>,
+    pub(crate) listed: Vec<Arc<Group>>,
     /// Texts about what was left out of the listed groups.
-    pub(super) notes: BTreeMap<GroupId, Vec<String>>,
+    pub(crate) notes: BTreeMap<GroupId, Vec<String>>,
     /// Groups that are ignored because of a mistake, with the reason.
-    pub(super) wrong: BTreeMap<GroupId, String>,
+    pub(crate) wrong: BTreeMap<GroupId, String>,
     /// Groups without machine that cannot grow, with the reason.
-    pub(super) cannot_grow: BTreeMap<GroupId, String>,
+    pub(crate) cannot_grow: BTreeMap<GroupId, String>,
     /// Namespaces and names of the Clusters of the groups.
-    pub(super) clusters: BTreeSet<String>,
+    pub(crate) clusters: BTreeSet<String>,
     /// Kinds of the templates and of the infrastructure machines.
-    pub(super) kinds: BTreeSet<Resource>,
+    pub(crate) kinds: BTreeSet<Resource>,
     /// All groups, also those that are not listed.
-    pub(super) states: BTreeMap<GroupId, GroupState>,
+    pub(crate) states: BTreeMap<GroupId, GroupState>,
     /// The Machine of each ID and of each name of a Node; `None` if two have it.
     by_id: HashMap<String, Option<Arc<Member>>>,
     by_name: HashMap<String, Option<Arc<Member>>>,
@@ -77,7 +80,7 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// Derives the groups and instances from the objects.
-    pub(super) fn of(known: &Known, settings: &ClusterApiSettings) -> Self {
+    pub(crate) fn of(known: &Known, settings: &ClusterApiSettings) -> Self {
         let mut snapshot = Self::default();
         let sets = objects(known, &MACHINE_SETS.into());
         // The group of each MachineSet by UID.
@@ -201,7 +204,7 @@ impl Snapshot {
 
     /// Returns the Machine of a node. The provider ID decides, byte for byte, because the autoscaler
     /// compares it so; the name decides only for a node without provider ID.
-    pub(super) fn find(&self, id: &str, name: &str) -> Option<&Arc<Member>> {
+    pub(crate) fn find(&self, id: &str, name: &str) -> Option<&Arc<Member>> {
         let found = if id.is_empty() { self.by_name.get(name) } else { self.by_id.get(id) };
         found?.as_ref()
     }
@@ -222,55 +225,4 @@ fn objects<'a>(
 
 fn uid(object: &Value) -> &str {
     text(&object["metadata"]["uid"])
-}
-
-/// Returns the name of the MachineDeployment of a MachineSet.
-fn deployment(set: &Value) -> Option<&str> {
-    let mut owners = set["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    let owner = owners.find(|it| it["kind"] == "MachineDeployment")?;
-    Some(text(&owner["name"])).filter(|name| !name.is_empty())
-}
-
-fn cluster_name(object: &Value) -> &str {
-    match text(&object["spec"]["clusterName"]) {
-        "" => text(&object["metadata"]["labels"][CLUSTER_LABEL]),
-        name => name,
-    }
-}
-
-/// Returns the template that a group names, or writes the reason into `unread`.
-fn template<'a>(
-    known: &'a Known,
-    namespace: &str,
-    reference: &TemplateReference,
-    unread: &'a mut String,
-) -> GroupTemplate<'a> {
-    let resource =
-        Resource { group: reference.api_group.clone(), name: reference.resource.clone() };
-    let name = ObjectName::new(namespace, &reference.name);
-    let objects = known.get(&resource);
-    if let Some(object) = objects.and_then(|it| it.get(&name)) {
-        return GroupTemplate::Object(object);
-    }
-    let name = &reference.name;
-    *unread = match objects.map(|it| &it.progress) {
-        None | Some(Progress::Pending) => format!("{resource} were not listed yet"),
-        Some(Progress::Listed) => format!("the namespace has no {resource} {name}"),
-        Some(Progress::Absent) => format!("the API server does not serve {resource}"),
-        Some(Progress::Failing(why)) => format!("{resource} cannot be listed: {why}"),
-    };
-    GroupTemplate::Unread(unread)
-}
-
-/// Returns the Machine with the provider ID of its infrastructure machine, which has it first.
-fn with_infrastructure(mut machine: Machine, known: &Known) -> Machine {
-    if machine.provider_id.is_none()
-        && let Some((kind, name)) = &machine.infrastructure
-    {
-        let name = ObjectName::new(&machine.namespace, name);
-        let object = known.get(kind).and_then(|it| it.get(&name));
-        let id = object.map(|it| text(&it["spec"]["providerID"]).to_owned());
-        machine.provider_id = id.filter(|id| !id.is_empty());
-    }
-    machine
 }

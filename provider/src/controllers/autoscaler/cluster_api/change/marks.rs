@@ -15,18 +15,17 @@ use std::sync::Arc;
 use provider_vcenter::Chain;
 use serde_json::{Value, json};
 
-use super::{
+use super::super::{
     super::{
         group::Group,
         plan::{MachineChange, Victim},
     },
     Shared,
-    error::ChangeError,
     keys::{DELETE_MACHINE, LAST_CHANGE, MACHINES, MARKED, REPLACE_AT},
-    ledger::Ledger,
-    machine::{Machine, Mark},
-    snapshot::{GroupState, Member},
+    objects::{Ledger, Machine, Mark},
+    view::{GroupState, Member, stripped},
 };
+use super::error::ChangeError;
 use crate::cluster::PatchKind;
 
 /// Number of times that a Machine is read again which changes between the read and its mark.
@@ -34,7 +33,7 @@ const MOST_READS: usize = 3;
 
 impl Shared {
     /// Marks a Machine. `only_pending` refuses one that exists in the infrastructure.
-    pub(super) async fn mark(
+    pub(crate) async fn mark(
         &self,
         machine: &Machine,
         only_pending: bool,
@@ -81,7 +80,7 @@ impl Shared {
     }
 
     /// Has failed Machines deleted after a pause, without a lower size.
-    pub(super) async fn replace(
+    pub(crate) async fn replace(
         &self,
         group: &Group,
         failed: &[Victim],
@@ -102,7 +101,7 @@ impl Shared {
     }
 
     /// Takes the marks of these Machines back, except of those for which the size was lowered.
-    pub(super) async fn release(
+    pub(crate) async fn release(
         &self,
         group: &GroupState,
         members: &[Arc<Member>],
@@ -136,7 +135,7 @@ impl Shared {
 
     /// Deletes Machines for which the size was lowered, or that Cluster API is to replace. Cluster API
     /// deletes the former itself, unless another client raises the size first.
-    pub(super) async fn delete_machine(&self, machine: &Machine) {
+    pub(crate) async fn delete_machine(&self, machine: &Machine) {
         let path = self.machine_path(machine);
         match self.changes.delete(&path, Some(&machine.uid)).await {
             Ok(object) => self.apply_machine(object),
@@ -147,16 +146,16 @@ impl Shared {
         }
     }
 
-    pub(super) fn apply_machine(&self, object: Value) {
+    pub(crate) fn apply_machine(&self, object: Value) {
         // The answer to a deletion may be a status.
         if Machine::read(&object).is_some_and(|it| !it.version.is_empty()) {
-            self.view().apply(&MACHINES.into(), super::view::stripped(&object));
+            self.view().apply(&MACHINES.into(), stripped(&object));
         }
         self.changed.notify_one();
     }
 
-    pub(super) fn apply_group(&self, group: &GroupState, object: Value) {
-        self.view().apply(&group.kind.resource(), super::view::stripped(&object));
+    pub(crate) fn apply_group(&self, group: &GroupState, object: Value) {
+        self.view().apply(&group.kind.resource(), stripped(&object));
         self.changed.notify_one();
     }
 }
@@ -164,7 +163,7 @@ impl Shared {
 impl GroupState {
     /// Returns the Machines that have a mark of this server, although the size was not lowered for
     /// them.
-    pub(super) fn open(&self) -> Vec<Arc<Member>> {
+    pub(crate) fn open(&self) -> Vec<Arc<Member>> {
         let is_open =
             |it: &&Arc<Member>| it.machine.mark == Mark::Own && it.instance.state.counts();
         self.members.iter().filter(is_open).cloned().collect()

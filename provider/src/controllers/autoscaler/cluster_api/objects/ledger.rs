@@ -9,30 +9,30 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{keys::COUNTED, machine::Machine};
+use super::{super::keys::COUNTED, Machine};
 
 /// UIDs of Machines by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ledger(BTreeMap<String, String>);
+pub(crate) struct Ledger(BTreeMap<String, String>);
 
 impl Ledger {
     /// Reads the ledger of the object of a group.
-    pub(super) fn read(object: &Value) -> Self {
+    pub(crate) fn read(object: &Value) -> Self {
         let text = object["metadata"]["annotations"][COUNTED].as_str().unwrap_or("{}");
         Self(serde_json::from_str(text).unwrap_or_default())
     }
 
-    pub(super) fn has(&self, machine: &Machine) -> bool {
+    pub(crate) fn has(&self, machine: &Machine) -> bool {
         self.0.get(&machine.name) == Some(&machine.uid)
     }
 
     /// Returns names and UIDs.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, uid)| (name.as_str(), uid.as_str()))
     }
 
     /// Returns the ledger with these Machines, and without those that `is_gone` says are gone.
-    pub(super) fn with<'a>(
+    pub(crate) fn with<'a>(
         &self,
         machines: impl IntoIterator<Item = &'a Machine>,
         is_gone: impl Fn(&str) -> bool,
@@ -46,7 +46,7 @@ impl Ledger {
     }
 
     /// Returns the value of the annotation.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         Value::from_iter(self.0.iter().map(|(name, uid)| (name.clone(), uid.clone()))).to_string()
     }
 }

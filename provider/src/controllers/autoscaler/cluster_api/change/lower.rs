@@ -1,43 +1,41 @@
 //! Lowers the size of a group, and so deletes exactly the named Machines.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use provider_vcenter::Chain;
 use serde_json::{Value, json};
 
-use super::{
+use super::super::{
     super::{
         group::Group,
         instance::one_line,
         plan::{Cause, MachineChange, Victim},
     },
     AT_A_TIME, ClusterApiMachines, Shared,
+    keys::{COUNTED, LAST_CHANGE},
+    objects::{Ledger, Machine, Mark, group::replicas},
+    view::{GroupState, Member},
+};
+use super::{
     error::{ChangeError, is_lost},
-    group::{id, replicas},
-    keys::{COUNTED, LAST_CHANGE, MACHINES},
-    ledger::Ledger,
-    machine::{Machine, Mark},
     record::SizeChange,
-    snapshot::{GroupState, Member},
 };
 use crate::cluster::PatchKind;
 
 /// Number of times that the size is read again which another client changes meanwhile.
 const MOST_READS: usize = 20;
-/// Largest number of Machines of the ledger that one change looks up.
-const MOST_ASKED: usize = 20;
 
 /// A change that lowers a size.
-pub(super) struct Lowering<'a> {
-    pub(super) victims: &'a [Victim],
+pub(crate) struct Lowering<'a> {
+    pub(crate) victims: &'a [Victim],
     /// Number of machines without Machine to give up, and the call that asks for it.
-    pub(super) n_without_machine: u32,
-    pub(super) cause: Option<Cause>,
+    pub(crate) n_without_machine: u32,
+    pub(crate) cause: Option<Cause>,
     /// True if none of the victims may exist in the infrastructure.
-    pub(super) only_pending: bool,
+    pub(crate) only_pending: bool,
     /// Size below which the change is refused.
-    pub(super) floor: u32,
+    pub(crate) floor: u32,
 }
 
 /// The Machines of a change.
@@ -55,7 +53,7 @@ impl ClusterApiMachines {
     ///
     /// The size is then as before, and the marks are taken back soon. After [`ChangeError::Late`] the
     /// change may have taken effect as a whole.
-    pub(super) async fn lower(
+    pub(crate) async fn lower(
         &self,
         group: &Group,
         change: Lowering<'_>,
@@ -166,7 +164,7 @@ impl Shared {
         let left = size.checked_sub(fewer).filter(|left| *left >= change.floor || fewer == 0);
         let floor = change.floor;
         let left = left.ok_or(ChangeError::Below { replicas: size, fewer, floor })?;
-        self.check_missing(object, state, change, size)?;
+        self.check_missing(object, state, change.n_without_machine, size)?;
         let marks = machines.iter().map(|it| self.mark(it, change.only_pending).boxed());
         let marks: Vec<_> = marks.collect();
         let marks = futures::stream::iter(marks).buffer_unordered(AT_A_TIME);
@@ -182,54 +180,6 @@ impl Shared {
             "spec": {"replicas": left},
         });
         Ok((patch, token))
-    }
-
-    /// Refuses to give up machines without Machine that have one by now. One that Cluster API makes
-    /// between this check and the lower size is no Node yet, and Cluster API deletes Machines
-    /// without Node before others.
-    fn check_missing(
-        &self,
-        object: &Value,
-        state: &GroupState,
-        change: &Marked,
-        size: u32,
-    ) -> Result<(), ChangeError> {
-        let told = object["status"]["replicas"].as_u64().unwrap_or_default();
-        let snapshot = self.snapshot();
-        let state = snapshot.states.get(&id(state.kind, &state.namespace, &state.name));
-        let counts = |it: &&Arc<Member>| it.instance.state.counts();
-        let n_known = state.map_or(0, |it| it.members.iter().filter(counts).count() as u64);
-        let n_missing = u64::from(change.n_without_machine);
-        if n_missing > 0 && told.max(n_known) + n_missing > u64::from(size) {
-            return Err(ChangeError::Exists);
-        }
-        Ok(())
-    }
-
-    /// Returns the UIDs in the ledger of Machines that are gone, so that it does not grow for ever.
-    async fn gone(&self, state: &GroupState, ledger: &Ledger) -> BTreeSet<String> {
-        let is_member = |uid: &str| state.members.iter().any(|it| it.machine.uid == uid);
-        let absent = ledger.iter().filter(|(_, uid)| !is_member(uid));
-        let (mut gone, mut n_asked) = (BTreeSet::new(), 0);
-        for (name, uid) in absent {
-            let is_known = self.view().is_gone(uid);
-            // Only the API server knows it for those that were gone before this process began.
-            let is_gone = is_known || {
-                n_asked += 1;
-                if n_asked > MOST_ASKED {
-                    break;
-                }
-                let path = self.path(&MACHINES.into(), &state.namespace, name);
-                match self.changes.get(&path).await {
-                    Ok(object) => object["metadata"]["uid"] != *uid,
-                    Err(err) => err.says_gone(name),
-                }
-            };
-            if is_gone {
-                gone.insert(uid.to_owned());
-            }
-        }
-        gone
     }
 
     /// Makes sure that Cluster API has no mark to follow but those of this change.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use provider_vcenter::{Backoff, Chain, Jitter};
 use serde_json::Value;
 
-use super::{
+use super::super::{
     super::super::capacity::Progress,
     Shared,
     keys::{CLUSTER_LABEL, Resource},
-    view::stripped,
 };
+use super::stripped;
 use crate::cluster::{
     ClusterError, Collection, ObjectChange, ObjectView, encode, follow, served_version,
 };
@@ -29,7 +29,7 @@ struct Source<'a> {
 }
 
 /// Keeps the objects of a kind current, forever.
-pub(super) async fn keep(shared: &Shared, kind: Resource) {
+pub(crate) async fn keep(shared: &Shared, kind: Resource) {
     let jitter = |purpose: &str| Jitter::new(shared.seed, &format!("autoscaler/{kind}/{purpose}"));
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, jitter("served"));
     let source = Source { shared, kind: kind.clone() };

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::super::{instance::one_line, status};
+use super::super::super::{instance::one_line, status};
 use crate::cluster::ClusterError;
 
 /// Reason why a change failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ChangeError {
+pub(crate) enum ChangeError {
     #[error(transparent)]
     Request(#[from] ClusterError),
     #[error(
@@ -43,7 +43,7 @@ pub(super) enum ChangeError {
 }
 
 impl ChangeError {
-    pub(super) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let text = one_line(&self.to_string());
         match self {
             Self::Request(err) => status::of(err),
@@ -60,7 +60,7 @@ impl ChangeError {
 }
 
 /// True if the request may have taken effect, although its answer did not arrive.
-pub(super) fn is_lost(err: &ClusterError) -> bool {
+pub(crate) fn is_lost(err: &ClusterError) -> bool {
     matches!(err, ClusterError::Transport { .. } | ClusterError::TimedOut { .. })
         // A body that breaks off is no JSON.
         || matches!(err, ClusterError::Malformed { .. })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{
+use super::super::{
     super::{
         super::capacity::scale_from_zero::{
             GroupObjects, GroupOptions, GroupTemplate, NoTemplate, NodeTemplate, NotScaled,
@@ -27,7 +27,7 @@ const HOST_NAME: &str = "kubernetes.io/hostname";
 
 /// Reason why an object is not a group of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NotListed {
+pub(crate) enum NotListed {
     /// Its owner does not want it scaled.
     Unwanted,
     /// It has no machine, and the server cannot tell what one would offer.
@@ -37,17 +37,17 @@ pub(super) enum NotListed {
 }
 
 /// Returns the ID of a group.
-pub(super) fn id(kind: GroupKind, namespace: &str, name: &str) -> GroupId {
+pub(crate) fn id(kind: GroupKind, namespace: &str, name: &str) -> GroupId {
     GroupId::of_cluster_api(kind.name(), namespace, name)
 }
 
 /// Returns the number of machines that the object asks for.
-pub(super) fn replicas(object: &Value) -> u32 {
+pub(crate) fn replicas(object: &Value) -> u32 {
     object["spec"]["replicas"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or_default()
 }
 
 /// Reads a group and notes about what was left out of it.
-pub(super) fn read(
+pub(crate) fn read(
     id: GroupId,
     object: &Value,
     template: GroupTemplate<'_>,

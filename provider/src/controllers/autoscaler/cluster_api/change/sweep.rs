@@ -6,17 +6,17 @@ use futures::{FutureExt as _, StreamExt as _};
 use provider_vcenter::Chain;
 use tokio_util::sync::CancellationToken;
 
-use super::{
+use super::super::{
     super::group::GroupId,
     AT_A_TIME, Shared,
-    snapshot::{GroupState, Member},
+    view::{GroupState, Member},
 };
 
 /// Interval at which the server looks for something to sweep. Without it a sweep costs no request.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Sweeps again and again, until the stop.
-pub(super) async fn sweep(shared: &Shared, stop: &CancellationToken) {
+pub(crate) async fn sweep(shared: &Shared, stop: &CancellationToken) {
     while !stop.is_cancelled() {
         let ids: Vec<GroupId> = shared.snapshot().states.keys().cloned().collect();
         for id in ids {

@@ -5,12 +5,15 @@ use std::time::Duration;
 use provider_vcenter::Chain;
 use serde_json::{Value, json};
 
-use super::{
+use super::super::{
     super::{super::capacity::text, group::Group, instance::one_line, plan::Cause},
     ClusterApiMachines, Shared,
+    objects::group::replicas,
+    view::GroupState,
+};
+use super::{
     error::{ChangeError, is_lost},
     record::SizeChange,
-    snapshot::GroupState,
 };
 use crate::cluster::{ClusterError, PatchKind};
 
@@ -27,7 +30,7 @@ impl ClusterApiMachines {
     ///
     /// The size is then as before, except after [`ChangeError::Late`] and [`ChangeError::Unknown`]:
     /// the API server may still carry out a request that it has not answered.
-    pub(super) async fn raise(
+    pub(crate) async fn raise(
         &self,
         group: &Group,
         causes: &[Cause],
@@ -104,7 +107,7 @@ impl Shared {
     }
 
     /// Waits for an answer, but leaves time to read what became of the request.
-    pub(super) async fn answered(
+    pub(crate) async fn answered(
         &self,
         request: impl Future<Output = Result<Value, ClusterError>>,
         path: &str,
@@ -140,5 +143,5 @@ fn read(scale: &Value, path: &str) -> Result<Scale, ClusterError> {
         let what = "the answer is not a Scale".to_owned();
         return Err(ClusterError::Malformed { path: path.to_owned(), what });
     }
-    Ok(Scale { replicas: super::group::replicas(scale), version })
+    Ok(Scale { replicas: replicas(scale), version })
 }

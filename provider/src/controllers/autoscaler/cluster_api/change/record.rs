@@ -1,14 +1,14 @@
 //! Counts changes, and records events about them.
 
-use super::{
+use super::super::{
     super::{
         instance::cut,
         plan::{Cause, MachineChange, MachineEvent},
     },
     Shared,
     keys::{MACHINES, Resource},
-    machine::Machine,
-    snapshot::GroupState,
+    objects::Machine,
+    view::GroupState,
 };
 use crate::cluster::{Severity, Subject};
 
@@ -16,7 +16,7 @@ use crate::cluster::{Severity, Subject};
 const LONGEST: usize = 1024;
 
 /// A change of the size of a group.
-pub(super) enum SizeChange {
+pub(crate) enum SizeChange {
     Raised {
         by: usize,
         to: u32,
@@ -30,7 +30,7 @@ pub(super) enum SizeChange {
 
 impl Shared {
     /// Counts a change of a Machine, and records an event about it. Never waits and never fails.
-    pub(super) fn record_machine(
+    pub(crate) fn record_machine(
         &self,
         group: &str,
         machine: &Machine,
@@ -52,7 +52,7 @@ impl Shared {
     }
 
     /// Counts a change of the size of a group, and records an event about its object.
-    pub(super) fn record_size(
+    pub(crate) fn record_size(
         &self,
         id: &str,
         group: &GroupState,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{
+use super::super::{
     super::{
         super::capacity::{scale_from_zero::TemplateReference, text},
         instance::{
@@ -19,7 +19,7 @@ const FAILED: &str = "ProvisioningFailed";
 
 /// Mark by which Cluster API deletes a Machine first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     None,
     /// This server, or an earlier process of it, has marked the Machine.
     Own,
@@ -29,25 +29,25 @@ pub(super) enum Mark {
 
 /// A Machine of Cluster API.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Machine {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) uid: String,
-    pub(super) version: String,
+pub(crate) struct Machine {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) version: String,
     /// UID of its MachineSet.
-    pub(super) set: Option<String>,
+    pub(crate) set: Option<String>,
     /// Kind and name of its infrastructure machine.
-    pub(super) infrastructure: Option<(Resource, String)>,
-    pub(super) mark: Mark,
+    pub(crate) infrastructure: Option<(Resource, String)>,
+    pub(crate) mark: Mark,
     /// Time from which the server deletes the Machine, so that Cluster API replaces it.
-    pub(super) replace_at: Option<Timestamp>,
+    pub(crate) replace_at: Option<Timestamp>,
     /// True if the API server has accepted its deletion.
-    pub(super) is_deleting: bool,
+    pub(crate) is_deleting: bool,
     /// Provider ID; `None` before the infrastructure has chosen one.
-    pub(super) provider_id: Option<String>,
+    pub(crate) provider_id: Option<String>,
     /// Name of its Node.
-    pub(super) node: Option<String>,
-    pub(super) created: Option<Timestamp>,
+    pub(crate) node: Option<String>,
+    pub(crate) created: Option<Timestamp>,
     is_provisioned: bool,
     has_address: bool,
     failure: Option<Failure>,
@@ -55,7 +55,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Reads an object; `None` if it has no name or UID.
-    pub(super) fn read(object: &Value) -> Option<Self> {
+    pub(crate) fn read(object: &Value) -> Option<Self> {
         let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
         let some = |value: &Value| Some(text(value).to_owned()).filter(|text| !text.is_empty());
         let annotations = &metadata["annotations"];
@@ -91,18 +91,18 @@ impl Machine {
     }
 
     /// Returns the name of the Node that the machine has or will have.
-    pub(super) fn node_name(&self) -> &str {
+    pub(crate) fn node_name(&self) -> &str {
         self.node.as_deref().unwrap_or(&self.name)
     }
 
     /// True if the infrastructure has begun to make a machine.
-    pub(super) fn is_materialized(&self) -> bool {
+    pub(crate) fn is_materialized(&self) -> bool {
         self.node.is_some() || self.provider_id.is_some() || self.is_provisioned
     }
 
     /// Returns the instance. `is_counted` tells that the size of the group was lowered for the
     /// Machine.
-    pub(super) fn instance(&self, is_counted: bool) -> Instance {
+    pub(crate) fn instance(&self, is_counted: bool) -> Instance {
         let is_leaving = self.is_deleting || is_counted || self.replace_at.is_some();
         let state = match &self.failure {
             _ if is_leaving => State::Deleting,
@@ -125,7 +125,7 @@ impl Machine {
     /// Returns the IDs by which a request may name the Machine. A text in place of a provider ID names
     /// it only until it has one: a request that says that the machine does not exist must not
     /// delete one that does. If the Machine is leaving anyway, a repeated request may say so.
-    pub(super) fn ids(&self, is_leaving: bool) -> Vec<String> {
+    pub(crate) fn ids(&self, is_leaving: bool) -> Vec<String> {
         let mut ids: Vec<String> = self.provider_id.clone().into_iter().collect();
         if ids.is_empty() || is_leaving {
             ids.extend(["pending", "failed", "deleting"].map(|form| self.synthetic(form)));

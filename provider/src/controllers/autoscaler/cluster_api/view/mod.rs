@@ -1,5 +1,9 @@
 //! The known objects, and the Machines that have gone. Pure.
 
+mod references;
+mod snapshot;
+mod sources;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -9,13 +13,18 @@ use std::{
 use serde_json::Value;
 use tokio::time::Instant;
 
+use self::snapshot::Known;
 use super::{
     super::super::capacity::{ObjectName, Objects, Progress},
     keys::{MACHINES, Resource},
     settings::ClusterApiSettings,
-    snapshot::{Known, Snapshot},
 };
 use crate::cluster::ObjectChange;
+
+pub(crate) use self::{
+    snapshot::{GroupState, Member, Snapshot},
+    sources::keep,
+};
 
 /// Time for which the server remembers a Machine that is gone. The autoscaler repeats a deletion
 /// within seconds; a restart of the server forgets it.
@@ -25,7 +34,7 @@ const MAX_AGE: Duration = Duration::from_secs(300);
 
 /// The known objects.
 #[derive(Debug, Default)]
-pub(super) struct View {
+pub(crate) struct View {
     known: Known,
     /// Time at which a list or a watch last proved the objects of a kind to be current.
     current_at: BTreeMap<Resource, Instant>,
@@ -38,7 +47,7 @@ pub(super) struct View {
 
 impl View {
     /// Returns the groups and instances.
-    pub(super) fn snapshot(&mut self, settings: &ClusterApiSettings) -> Arc<Snapshot> {
+    pub(crate) fn snapshot(&mut self, settings: &ClusterApiSettings) -> Arc<Snapshot> {
         let known = &self.known;
         let snapshot = self.snapshot.get_or_insert_with(|| Arc::new(Snapshot::of(known, settings)));
         let snapshot = Arc::clone(snapshot);
@@ -55,14 +64,14 @@ impl View {
     }
 
     /// Returns the age of the view; `None` before the first complete list.
-    pub(super) fn age(&self) -> Option<Duration> {
+    pub(crate) fn age(&self) -> Option<Duration> {
         let kinds = Resource::of_cluster_api();
         let ages = kinds.iter().map(|kind| Some(self.current_at.get(kind)?.elapsed()));
         ages.collect::<Option<Vec<_>>>()?.into_iter().max().filter(|_| self.is_ready)
     }
 
     /// Says why the view cannot be used.
-    pub(super) fn usable(&self, snapshot: &Snapshot) -> Result<(), String> {
+    pub(crate) fn usable(&self, snapshot: &Snapshot) -> Result<(), String> {
         for kind in Resource::of_cluster_api() {
             match self.known.get(&kind).map(|it| &it.progress) {
                 Some(Progress::Absent) => {
@@ -89,22 +98,22 @@ impl View {
     }
 
     /// Returns the version in which the API server serves a kind.
-    pub(super) fn version(&self, kind: &Resource) -> String {
+    pub(crate) fn version(&self, kind: &Resource) -> String {
         self.known.get(kind).map(|it| it.version.clone()).unwrap_or_default()
     }
 
     /// True if a Machine that is gone had this ID.
-    pub(super) fn had(&self, id: &str) -> bool {
+    pub(crate) fn had(&self, id: &str) -> bool {
         self.gone.values().any(|(ids, _)| ids.iter().any(|it| it == id))
     }
 
     /// True if the Machine with this UID is gone.
-    pub(super) fn is_gone(&self, uid: &str) -> bool {
+    pub(crate) fn is_gone(&self, uid: &str) -> bool {
         self.gone.contains_key(uid)
     }
 
     /// Returns an object.
-    pub(super) fn object(
+    pub(crate) fn object(
         &self,
         kind: &Resource,
         namespace: &str,
@@ -118,13 +127,13 @@ impl View {
         self.known.entry(kind.clone()).or_default()
     }
 
-    pub(super) fn set_version(&mut self, kind: &Resource, version: &str) {
+    pub(crate) fn set_version(&mut self, kind: &Resource, version: &str) {
         version.clone_into(&mut self.of_mut(kind).version);
     }
 
     /// Notes the progress of the lists of a kind. A failure after the first list changes nothing.
     /// Returns true if the progress is new.
-    pub(super) fn set_progress(&mut self, kind: &Resource, progress: Progress) -> bool {
+    pub(crate) fn set_progress(&mut self, kind: &Resource, progress: Progress) -> bool {
         let objects = self.of_mut(kind);
         let is_late = objects.progress == Progress::Listed && progress != Progress::Absent;
         if is_late || objects.progress == progress {
@@ -138,11 +147,11 @@ impl View {
     }
 
     /// Takes the state of an object, unless a newer one is known.
-    pub(super) fn apply(&mut self, kind: &Resource, object: Value) {
+    pub(crate) fn apply(&mut self, kind: &Resource, object: Value) {
         self.of_mut(kind).apply(object);
     }
 
-    pub(super) fn change(
+    pub(crate) fn change(
         &mut self,
         kind: &Resource,
         change: ObjectChange<'_>,
@@ -158,7 +167,7 @@ impl View {
         }
     }
 
-    pub(super) fn replace(
+    pub(crate) fn replace(
         &mut self,
         kind: &Resource,
         objects: Vec<Value>,
@@ -171,7 +180,7 @@ impl View {
         self.remember(kind, &before, settings);
     }
 
-    pub(super) fn confirm(&mut self, kind: &Resource, version: &str) {
+    pub(crate) fn confirm(&mut self, kind: &Resource, version: &str) {
         if let Some(objects) = self.known.get_mut(kind) {
             objects.confirm(version);
         }
@@ -197,7 +206,7 @@ impl View {
 }
 
 /// Returns the object without the fields that only its writers need.
-pub(super) fn stripped(object: &Value) -> Value {
+pub(crate) fn stripped(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
