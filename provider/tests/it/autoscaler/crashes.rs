@@ -60,8 +60,11 @@ async fn a_mark_that_a_crash_left_is_gone_before_another_machine_is_deleted() {
     let fault = world.fault(Action::Reset, LOWER, 1);
     let server = world.start().await;
     assert_eq!(marked(&world).await, ["m-0"]);
-    // Cluster API alone chooses the Machine, by the marks.
-    let slow = world.fault(Action::Reset, "delete machines", 1000);
+    // Cluster API alone chooses the Machine, by the marks, and before the server sweeps again.
+    let slow = [
+        world.fault(Action::Reset, "delete machines", 1000),
+        world.fault_after(Action::Delay(s(1)), "get machinedeployments", 1),
+    ];
     server.delete(GROUP, &[&id("m-2")]).await.unwrap();
     world.reconcile().await;
     assert_eq!(world.machines().await, ["m-0", "m-1"]);

@@ -232,7 +232,10 @@ impl World {
 
     /// Adds a rule for the requests of the server with this operation.
     pub(super) fn fault(&self, actions: Action, operation: &str, first: u64) -> RuleGuard {
-        let rule = Rule::new(format!("fault {operation}"), [actions]).op([operation]).client("controller").first(first);
+        let rule = Rule::new(format!("fault {operation}"), [actions])
+            .op([operation])
+            .client("controller")
+            .first(first);
         self.management.sim.fault(rule).unwrap()
     }
 
