@@ -14,7 +14,10 @@ use super::super::{
     },
     AT_A_TIME, ClusterApiMachines, Shared,
     keys::{COUNTED, LAST_CHANGE},
-    objects::{Ledger, Machine, Mark, group::replicas},
+    objects::{
+        Ledger, Machine, Mark,
+        group::{id, replicas},
+    },
     view::{GroupState, Member},
 };
 use super::{
@@ -62,11 +65,18 @@ impl ClusterApiMachines {
         let Lowering { victims, n_without_machine, cause, only_pending, floor } = change;
         let snapshot = self.0.snapshot();
         let state = snapshot.states.get(&group.id).ok_or(ChangeError::Gone)?;
-        let found = victims.iter().filter_map(|it| {
-            let member = snapshot.find(it.id.as_str(), "")?;
-            Some((Arc::clone(member), &it.cause))
-        });
-        let (members, causes): (Vec<_>, Vec<_>) = found.unzip();
+        let (mut members, mut causes) = (Vec::new(), Vec::new());
+        for Victim { id, cause } in victims {
+            match snapshot.find(id.as_str(), "") {
+                Some(member) => {
+                    members.push(Arc::clone(member));
+                    causes.push(cause);
+                }
+                None if self.0.view().had(id.as_str()) => {}
+                // The machine has got its provider ID since the request was checked.
+                None => return Err(ChangeError::Exists),
+            }
+        }
         if members.is_empty() && n_without_machine == 0 {
             return Ok(());
         }
@@ -130,6 +140,11 @@ impl Shared {
                 let size = replicas(&object);
                 self.apply_group(state, object);
                 return Ok(size);
+            }
+            let now = self.snapshot();
+            let now = now.states.get(&id(state.kind, &state.namespace, &state.name));
+            if now.is_some_and(|it| it.is_rolling_out) {
+                return Err(ChangeError::RollingOut);
             }
             let (patch, token) = self.prepare(&object, state, change).await?;
             tokens.push(token);

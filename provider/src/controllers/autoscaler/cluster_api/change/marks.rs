@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     super::{
+        super::capacity::text,
         group::Group,
         plan::{MachineChange, Victim},
     },
@@ -26,7 +27,7 @@ use super::super::{
     view::{GroupState, Member, stripped},
 };
 use super::error::ChangeError;
-use crate::cluster::PatchKind;
+use crate::cluster::{ObjectChange, PatchKind};
 
 /// Number of times that a Machine is read again which changes between the read and its mark.
 const MOST_READS: usize = 3;
@@ -138,19 +139,35 @@ impl Shared {
     pub(crate) async fn delete_machine(&self, machine: &Machine) {
         let path = self.machine_path(machine);
         match self.changes.delete(&path, Some(&machine.uid)).await {
-            Ok(object) => self.apply_machine(object),
-            Err(err) if err.says_gone(&machine.name) || err.is_conflict() => {}
+            Ok(object) if object["metadata"]["deletionTimestamp"].is_string() => {
+                self.apply_machine(object);
+            }
+            // The Machine is gone, or another one has its name.
+            Ok(_) => self.remove_machine(machine),
+            Err(err) if err.says_gone(&machine.name) || err.is_conflict() => {
+                self.remove_machine(machine);
+            }
             Err(err) => {
                 tracing::warn!(machine = %machine.name, error = %Chain(&err), "deleting a Machine failed; retrying later");
             }
         }
     }
 
-    pub(crate) fn apply_machine(&self, object: Value) {
-        // The answer to a deletion may be a status.
-        if Machine::read(&object).is_some_and(|it| !it.version.is_empty()) {
-            self.view().apply(&MACHINES.into(), stripped(&object));
+    fn apply_machine(&self, object: Value) {
+        let mut view = self.view();
+        // The answer to a write may arrive after the end of the object.
+        if !view.is_gone(text(&object["metadata"]["uid"])) {
+            view.apply(&MACHINES.into(), stripped(&object));
         }
+        drop(view);
+        self.changed.notify_one();
+    }
+
+    fn remove_machine(&self, machine: &Machine) {
+        let Machine { namespace, name, uid, .. } = machine;
+        let object = json!({"metadata": {"namespace": namespace, "name": name, "uid": uid}});
+        let gone = ObjectChange::Deleted(&object);
+        self.view().change(&MACHINES.into(), gone, &self.settings);
         self.changed.notify_one();
     }
 

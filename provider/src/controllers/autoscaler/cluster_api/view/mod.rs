@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use self::snapshot::Known;
 use super::{
-    super::super::capacity::{ObjectName, Objects, Progress},
+    super::super::capacity::{ObjectName, Objects, Progress, text},
     keys::{MACHINES, Resource},
     settings::ClusterApiSettings,
 };
@@ -158,7 +158,11 @@ impl View {
         settings: &ClusterApiSettings,
     ) {
         match change {
-            ObjectChange::Applied(object) => self.apply(kind, stripped(object)),
+            ObjectChange::Applied(object) => {
+                // The label of the cluster may have been removed and added again.
+                self.gone.remove(text(&object["metadata"]["uid"]));
+                self.apply(kind, stripped(object));
+            }
             ObjectChange::Deleted(object) => {
                 let before = self.snapshot(settings);
                 self.of_mut(kind).remove(object);
