@@ -146,6 +146,8 @@ words! {
         Route = "route",
         /// Cooperation with the cluster autoscaler.
         Autoscaler = "autoscaler",
+        /// Capacity of machine templates, from which an autoscaler adds machines to an empty group.
+        Capacity = "capacity",
         /// Sessions and logins.
         Session = "session",
         /// Command line flags and configuration files.
@@ -339,6 +341,15 @@ mod tests {
         let planned = entries().iter().filter(|it| it.scenario.as_deref() == scenario);
         let planned: Vec<&str> = planned.map(|it| it.id.as_str()).collect();
         let all = crate::checks::autoscaler::all();
+        let run: Vec<&str> = all.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(run, planned);
+    }
+
+    #[test]
+    fn the_catalogue_has_exactly_the_checks_of_reconcilers_of_templates() {
+        let planned = entries().iter().filter(|it| it.surface == Surface::Capacity);
+        let planned: Vec<&str> = planned.map(|it| it.id.as_str()).collect();
+        let all = crate::checks::capacity::all();
         let run: Vec<&str> = all.iter().map(|it| it.id.as_str()).collect();
         assert_eq!(run, planned);
     }

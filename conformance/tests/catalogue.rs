@@ -22,7 +22,12 @@ fn main() {
         Trial::test(id, move || judged(&Conclusion::of_our_server(&check, 0, Default::default)))
             .with_kind("autoscaler")
     });
-    let trials = trials.chain(servers).collect();
+    let reconcilers = conformance::checks::capacity::all().into_iter().map(|check| {
+        let id = check.id.as_str();
+        Trial::test(id, move || judged(&Conclusion::of_our_reconciler(&check, 0, Default::default)))
+            .with_kind("capacity")
+    });
+    let trials = trials.chain(servers).chain(reconcilers).collect();
     libtest_mimic::run(&arguments, trials).exit();
 }
 

@@ -6,6 +6,7 @@
 pub mod autoscaler;
 pub(crate) mod build;
 mod canary;
+pub mod capacity;
 mod efficiency;
 mod failures;
 pub(crate) mod lifecycle;

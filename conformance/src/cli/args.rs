@@ -120,7 +120,7 @@ pub(super) struct RunArguments {
     #[arg(long)]
     pub(super) surface: Vec<String>,
     /// Mode of the provider: vcenter, supervisor, autoscaler (its server for the Cluster
-    /// Autoscaler) or all.
+    /// Autoscaler), capacity (its reconciler of machine templates) or all.
     #[arg(long, default_value = "all", value_parser = parts, conflicts_with = "provider")]
     pub(super) mode: Parts,
     /// Seed of all random draws and identifiers.
@@ -200,14 +200,20 @@ pub(super) struct Parts {
     pub(super) modes: Modes,
     /// True for the server for the Cluster Autoscaler.
     pub(super) autoscaler: bool,
+    /// True for the reconciler of machine templates.
+    pub(super) capacity: bool,
 }
 
 fn parts(text: &str) -> Result<Parts, String> {
     let none = Modes(&[]);
     match (text, modes(text)) {
-        ("autoscaler", _) => Ok(Parts { modes: none, autoscaler: true }),
-        (_, Ok(modes)) => Ok(Parts { modes, autoscaler: text == "all" }),
-        (_, Err(_)) => Err("expected vcenter, supervisor, autoscaler or all".to_owned()),
+        ("autoscaler", _) => Ok(Parts { modes: none, autoscaler: true, capacity: false }),
+        ("capacity", _) => Ok(Parts { modes: none, autoscaler: false, capacity: true }),
+        (_, Ok(modes)) => {
+            let is_all = text == "all";
+            Ok(Parts { modes, autoscaler: is_all, capacity: is_all })
+        }
+        (_, Err(_)) => Err("expected vcenter, supervisor, autoscaler, capacity or all".to_owned()),
     }
 }
 

@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
     }
     if let Some(flag) = args::for_modes(&matches) {
         let remedy = format!("choose another --mode, or leave {flag} out");
-        let unused = InputError::invalid(&flag, "has no effect with --mode autoscaler");
+        let unused = InputError::invalid(&flag, "has no effect with this --mode");
         return failure(&mut out, &unused.condition(remedy).into());
     }
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -20,6 +20,7 @@ use crate::lab::ahead::in_order;
 use crate::lab::{Mode, Stage, memory, peak_resident};
 use crate::scenario::{Backend, InputError};
 use crate::suite::autoscaler::AutoscalerCase;
+use crate::suite::capacity;
 use crate::suite::report::{self, About, Ledgers, Tally};
 use crate::suite::{CaseResult, Conclusion, Filter, Part};
 
@@ -37,7 +38,8 @@ pub(super) fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Res
     }
     let has_checks = |backend: &Backend| !filter.checks(*backend).is_empty();
     let has_autoscaler = arguments.mode.autoscaler && !filter.autoscaler_checks().is_empty();
-    if !has_autoscaler && !arguments.mode.modes.0.iter().any(has_checks) {
+    let has_capacity = arguments.mode.capacity && !filter.capacity_checks().is_empty();
+    if !has_autoscaler && !has_capacity && !arguments.mode.modes.0.iter().any(has_checks) {
         let none = InputError::new("no check with cases matches");
         return Err(none.remedy("`conformance list --all` also lists planned checks").into());
     }
@@ -108,7 +110,8 @@ fn run_ours(
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
 }
 
-/// Judges our provider in every mode, and its server for the Cluster Autoscaler.
+/// Judges our provider in every mode, its server for the Cluster Autoscaler, and its reconciler of
+/// machine templates.
 fn judge_parts(
     out: &mut impl Write,
     filter: &Filter,
@@ -117,9 +120,14 @@ fn judge_parts(
     clock: impl Fn() -> Duration + Copy + Sync,
 ) -> anyhow::Result<Vec<Conclusion>> {
     let mut conclusions = judge_ours(out, filter, arguments, (stage, ledgers), clock)?;
-    let has_failed = arguments.fail_fast && conclusions.last().is_some_and(|it| !is_good(it));
-    if arguments.mode.autoscaler && !has_failed {
+    let has_failed = |conclusions: &[Conclusion]| {
+        arguments.fail_fast && conclusions.last().is_some_and(|it| !is_good(it))
+    };
+    if arguments.mode.autoscaler && !has_failed(&conclusions) {
         conclusions.extend(judge_autoscaler(out, filter, arguments, clock)?);
+    }
+    if arguments.mode.capacity && !has_failed(&conclusions) {
+        conclusions.extend(judge_capacity(out, filter, arguments, clock)?);
     }
     Ok(conclusions)
 }
@@ -222,6 +230,36 @@ fn judge_autoscaler(
         Ok(conclusions)
     };
     in_order(threads(), &cases, |_| false, |case| case.play(arguments.seed, &clock), report)
+}
+
+/// Judges our reconciler of machine templates, as [`judge_ours`] does the modes.
+fn judge_capacity(
+    out: &mut impl Write,
+    filter: &Filter,
+    arguments: &RunArguments,
+    clock: impl Fn() -> Duration + Sync,
+) -> anyhow::Result<Vec<Conclusion>> {
+    let checks = filter.capacity_checks();
+    if checks.is_empty() {
+        return Ok(Vec::new());
+    }
+    writeln!(out, "{}", Part::Capacity.title())?;
+    let report = |played: &mut dyn Iterator<Item = CaseResult>| {
+        let mut conclusions = Vec::new();
+        for (check, outcome) in checks.iter().zip(played) {
+            let conclusion = Conclusion::of_reconciler(check, outcome);
+            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
+            out.flush()?;
+            let ends = arguments.fail_fast && !is_good(&conclusion);
+            conclusions.push(conclusion);
+            if ends {
+                break;
+            }
+        }
+        Ok(conclusions)
+    };
+    let play = |check: &_| capacity::play(check, arguments.seed, &clock);
+    in_order(threads(), &checks, |_| false, play, report)
 }
 
 /// Returns the number of worlds to play at a time.

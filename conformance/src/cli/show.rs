@@ -11,6 +11,7 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
     filter.validate()?;
     let checks = Backend::ALL.map(checks::all);
     let servers = checks::autoscaler::all();
+    let reconcilers = checks::capacity::all();
     let (mut run, mut planned) = (0, 0);
     for entry in catalogue::entries().iter().filter(|entry| filter.selects(entry.id)) {
         // Number of cases per mode.
@@ -24,6 +25,12 @@ pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::R
                     .iter()
                     .filter(|check| check.id == entry.id)
                     .map(|check| format!("{} {}", Part::Autoscaler, check.generations.len())),
+            )
+            .chain(
+                reconcilers
+                    .iter()
+                    .filter(|check| check.id == entry.id)
+                    .map(|_| format!("{} 1", Part::Capacity)),
             )
             .collect();
         let state = match (cases.as_slice(), &entry.alias_of) {
@@ -78,6 +85,10 @@ pub(super) fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode
         let generations: Vec<&str> = check.generations.iter().map(|it| it.as_str()).collect();
         let (n, shown) = (generations.len(), generations.join(", "));
         writeln!(out, "cases        {n} of {}: {shown}", Part::Autoscaler.title())?;
+    }
+    if checks::capacity::all().iter().any(|check| check.id == holder) {
+        n_modes += 1;
+        writeln!(out, "cases        1 of {}", Part::Capacity.title())?;
     }
     match n_modes {
         0 => writeln!(out, "cases        none yet: planned")?,

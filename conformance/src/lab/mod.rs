@@ -8,6 +8,7 @@ mod acts;
 pub(crate) mod ahead;
 pub mod autoscaler;
 mod bounds;
+pub mod capacity;
 pub(crate) mod capture;
 pub(crate) mod facts;
 pub(crate) mod memory;

@@ -1,6 +1,7 @@
 //! Runs checks of the catalogue and combines the results of their cases into conclusions.
 
 pub(crate) mod autoscaler;
+pub(crate) mod capacity;
 mod case_result;
 mod part;
 pub mod report;

@@ -13,18 +13,25 @@ pub enum Part {
     Nodes(Backend),
     /// Servers for the Cluster Autoscaler.
     Autoscaler,
+    /// Reconcilers that publish the capacity of machine templates.
+    Capacity,
 }
 
 impl Part {
     /// Every part, in the order in which a run judges them.
-    pub const ALL: [Self; 3] =
-        [Self::Nodes(Backend::VCenter), Self::Nodes(Backend::Supervisor), Self::Autoscaler];
+    pub const ALL: [Self; 4] = [
+        Self::Nodes(Backend::VCenter),
+        Self::Nodes(Backend::Supervisor),
+        Self::Autoscaler,
+        Self::Capacity,
+    ];
 
     /// Returns the word for the part on the command line and in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Nodes(backend) => backend.as_str(),
             Self::Autoscaler => "autoscaler",
+            Self::Capacity => "capacity",
         }
     }
 
@@ -33,6 +40,7 @@ impl Part {
         match self {
             Self::Nodes(backend) => backend.title(),
             Self::Autoscaler => "Cluster Autoscaler",
+            Self::Capacity => "capacity of templates",
         }
     }
 }
