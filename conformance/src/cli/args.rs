@@ -101,6 +101,19 @@ pub(super) enum Subcommands {
         #[command(subcommand)]
         command: e2e::command::E2eCommand,
     },
+    /// Publishes the capacity of the templates of an example kind (conformance/examples/capacity).
+    #[command(hide = true)]
+    ExampleReconciler {
+        /// Kind of the templates.
+        #[arg(long)]
+        kind: crate::lab::capacity::Example,
+        /// Kubeconfig of the management cluster.
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: PathBuf,
+        /// Name of a deliberate defect.
+        #[arg(long)]
+        flaw: Option<String>,
+    },
     /// Executes a program that the kernel kills when the parent process ends.
     #[command(name = foreign::launch::SUBCOMMAND, hide = true)]
     Launch {
@@ -160,9 +173,16 @@ pub(super) struct RunArguments {
 pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
     let (name, matches) = matches.subcommand()?;
     let flags: &[&str] = match name {
-        "run" => {
-            &["binary", "apiserver", "jobs", "compress", "longest", "retries", "no_calibration"]
-        }
+        "run" => &[
+            "template_crd",
+            "binary",
+            "apiserver",
+            "jobs",
+            "compress",
+            "longest",
+            "retries",
+            "no_calibration",
+        ],
         "sweep" => &["binary", "compress", "healthy"],
         "cost" => &["binary", "compress", "seed"],
         _ => return None,

@@ -56,6 +56,9 @@ pub fn main() -> ExitCode {
             let out = &mut output::PipeOutput::new(&mut out);
             surroundings().and_then(|it| e2e::command::run(out, &command, &it))
         }
+        Subcommands::ExampleReconciler { kind, kubeconfig, flaw } => {
+            crate::lab::capacity::example::run(kind, &kubeconfig, flaw.as_deref())
+        }
         Subcommands::Launch { parent, command } => launch::become_program(parent, &command),
     };
     match result {

@@ -14,7 +14,6 @@ use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::autoscaler;
 use super::cluster::Cluster;
 use super::host::container;
 use super::host::launch::Launcher;
@@ -22,6 +21,7 @@ use super::interruption::Interruptions;
 use super::manifest::template::{self, Values};
 use super::manifest::{Driver, builtin};
 use super::{ApiServer, Calibration, Manifest, RealApiServer, Settings, Setup, Subject};
+use super::{autoscaler, capacity};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
 use crate::scenario::InputError;
@@ -48,6 +48,9 @@ pub struct Arguments {
     /// manifest: ours-vcenter, ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
     #[arg(long, value_name = "FILE|NAME", conflicts_with = "mode")]
     pub provider: Option<String>,
+    /// Definition of the machine templates that the reconciler of a `mode: capacity` manifest serves.
+    #[arg(long, value_name = "FILE", requires = "provider")]
+    pub template_crd: Option<String>,
     /// Program that replaces $(binary) in the manifest.
     #[arg(long, value_name = "PATH", requires = "provider")]
     pub binary: Option<PathBuf>,
@@ -150,6 +153,17 @@ pub fn run(
             return Err(unused.condition(format!("leave {flag} out")).into());
         }
         return autoscaler::run(out, request, &manifest);
+    }
+    if let Some(manifest) = capacity::Manifest::load(name)? {
+        if let Some(flag) = request.arguments.only_for_processes() {
+            let unused = InputError::invalid(flag, "has no effect with a reconciler of templates");
+            return Err(unused.condition(format!("leave {flag} out")).into());
+        }
+        return capacity::run(out, request, &manifest, surroundings);
+    }
+    if request.arguments.template_crd.is_some() {
+        let unused = InputError::invalid("--template-crd", "needs a manifest with mode: capacity");
+        return Err(unused.in_source(name).remedy("correct the manifest, or leave it out").into());
     }
     let mut setup = setup(name, request.arguments.binary.as_deref(), surroundings)?;
     if request.filter.checks(setup.manifest.spec.mode).is_empty() {

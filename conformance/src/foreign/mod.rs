@@ -9,6 +9,7 @@
 
 mod apiserver;
 mod autoscaler;
+mod capacity;
 mod cargo_tests;
 mod cluster;
 #[doc(hidden)]

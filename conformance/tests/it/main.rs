@@ -8,6 +8,7 @@ mod autoscaler_checks;
 mod autoscaler_histories;
 mod autoscaler_sweep;
 mod budgets;
+mod capacity_checks;
 mod certificates;
 mod clusters;
 mod command_line;

@@ -16,7 +16,7 @@ pub(crate) const SYSTEMS: [&str; 2] = ["linux", "windows"];
 
 /// Returns how `capacity` and `nodeInfo` of a status differ from the expected ones; `None` if they do
 /// not. Amounts are compared as numbers.
-pub(super) fn difference(status: &Value, expected: &Expected) -> Option<String> {
+pub(crate) fn difference(status: &Value, expected: &Expected) -> Option<String> {
     let differs = amounts_differ(&status["capacity"], &expected.capacity)
         || texts_differ(&status["nodeInfo"], &expected.node_info);
     let shown = |name: &str| status.get(name).unwrap_or(&Value::Null);
@@ -65,7 +65,7 @@ pub(super) fn is_same_amount(one: &str, other: &str) -> bool {
 }
 
 /// Returns the amount that a quantity stands for; `None` if the text is not a quantity.
-pub(super) fn amount(text: &str) -> Option<f64> {
+pub(crate) fn amount(text: &str) -> Option<f64> {
     Quantity { text: text.to_owned() }.amount()
 }
 

@@ -154,6 +154,16 @@ impl<'a> Trial<'a> {
         self.management.api.patch(path, &patch).await.map_err(harness)
     }
 
+    /// Replaces an object that was read in some version.
+    pub(super) async fn replace(&self, path: &str, object: &Value) -> Outcome {
+        self.note(format!("replace {path}"));
+        match self.management.api.replace(path, object).await {
+            Ok(_) => Ok(()),
+            // The reconciler has written meanwhile, or the schemas of the versions do not agree.
+            Err(err) => Err(Verdict::inconclusive(format!("the API server refuses {err}"))),
+        }
+    }
+
     /// Deletes an object.
     pub(super) async fn delete(&self, object: &ObjectRef) -> Outcome {
         self.note(format!("delete {}", object.path()));

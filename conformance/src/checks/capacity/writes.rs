@@ -6,7 +6,7 @@ use super::Outcome;
 use super::expected::difference;
 use super::trial::{Trial, ensure, harness};
 use crate::judge::verdict::Verdict;
-use crate::lab::capacity::{Expected, ObjectRef};
+use crate::lab::capacity::{ObjectRef, merge};
 
 const VERSION: &str = "/metadata/resourceVersion";
 /// Most requests about a template after its deletion.
@@ -52,13 +52,16 @@ pub(super) async fn nothing_is_written_again(trial: &Trial<'_>) -> Outcome {
     trial.stop(running).await
 }
 
-/// Sets a condition in the status of a template. Returns false if the kind has no conditions.
-async fn set_condition(trial: &Trial<'_>, template: &ObjectRef) -> Result<bool, Verdict> {
-    let condition = json!({
+fn condition() -> Value {
+    json!({
         "type": CONDITION, "status": "True", "reason": "Test", "message": "",
         "lastTransitionTime": "2026-01-31T12:00:00Z",
-    });
-    let patch = json!({"status": {"conditions": [condition]}});
+    })
+}
+
+/// Sets a condition in the status of a template. Returns false if the kind has no conditions.
+async fn set_condition(trial: &Trial<'_>, template: &ObjectRef) -> Result<bool, Verdict> {
+    let patch = json!({"status": {"conditions": [condition()]}});
     let patched = trial.patch(&template.status(), patch).await?;
     Ok(has_condition(&patched))
 }
@@ -146,6 +149,9 @@ pub(super) async fn other_versions_keep_node_info(trial: &Trial<'_>) -> Outcome 
     let served = versions.flatten().filter(|it| it["served"] == true);
     let others: Vec<&str> =
         served.filter_map(|it| it["name"].as_str()).filter(|it| *it != own).collect();
+    if definition.is_some_and(|it| it["spec"]["conversion"]["strategy"] == "Webhook") {
+        return Err(Verdict::skipped("the sim does not run the conversion webhook of the kind"));
+    }
     if others.is_empty() {
         return Err(Verdict::skipped(format!("{} is served in one version only", kind.kind)));
     }
@@ -154,11 +160,16 @@ pub(super) async fn other_versions_keep_node_info(trial: &Trial<'_>) -> Outcome 
     trial.until_status(&template, &trial.sample().status).await?;
     for version in others {
         let older = template.in_version(own, version);
-        let read = trial.get(&older).await?;
-        let is_same = read["status"]["capacity"].is_object();
-        ensure!(is_same, "{version} of the template shows no capacity");
-        let replaced = trial.management.api.replace(&older.status(), &read).await;
-        replaced.map_err(harness)?;
+        let mut read = trial.get(&older).await?;
+        let is_shown = read["status"]["capacity"].is_object();
+        ensure!(is_shown, "{version} of the template shows no capacity");
+        // Both writes change something, because an API server may leave out one that does not.
+        read["status"]["conditions"] = json!([condition()]);
+        trial.replace(&older.status(), &read).await?;
+        trial.until_status(&template, &trial.sample().status).await?;
+        let mut read = trial.get(&older).await?;
+        merge(&mut read, &json!({"metadata": {"labels": {LABEL: version}}}));
+        trial.replace(&older.path(), &read).await?;
         trial.until_status(&template, &trial.sample().status).await?;
     }
     trial.stop(running).await
@@ -216,7 +227,7 @@ pub(super) async fn deletion_during_a_write_ends_the_work(trial: &Trial<'_>) -> 
         "{n_after} requests name the template after its deletion"
     );
     let next = trial.create_template("next", &sample.spec).await?;
-    trial.until_status(&next, &Expected::clone(&sample.status)).await?;
+    trial.until_status(&next, &sample.status).await?;
     trial.stop(running).await
 }
 

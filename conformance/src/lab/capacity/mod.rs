@@ -6,9 +6,11 @@
 
 mod api;
 mod definitions;
+pub(crate) mod example;
 mod management;
 mod ours;
 mod reader;
+mod reference;
 mod subject;
 
 pub use api::{Api, ApiError, merge};
@@ -16,6 +18,7 @@ pub use definitions::{Definitions, ObjectRef};
 pub use management::Management;
 pub use ours::{OurReader, Ours};
 pub use reader::{Driver, GroupReading, NodeReading, Reader, Taint};
+pub use reference::{Example, FaultyReader, Flaw, ReaderFlaw, Reference};
 pub use subject::{
     Change, Configuration, Expected, NotStarted, Pace, Reconciler, Running, Sample, Server,
     Subject, TemplateKind,

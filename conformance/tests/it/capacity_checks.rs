@@ -1,0 +1,224 @@
+//! Plays the checks of reconcilers of machine templates against the reference, in virtual time: it
+//! passes all, and with a flaw it fails exactly the checks that the flaw names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::time::Duration;
+
+use conformance::checks::capacity::{CapacityCheck, Scope, all};
+use conformance::judge::verdict::Verdict;
+use conformance::lab::capacity::{
+    FaultyReader, Flaw, OurReader, Pace, Reader, ReaderFlaw, Reference, Subject, TemplateKind,
+};
+
+/// Plays a future in a runtime of its own whose clock jumps.
+fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// Returns the number of a check, such as 32.
+fn number(check: &CapacityCheck) -> u16 {
+    check.id.as_str().trim_start_matches("CAPZ-").parse().unwrap()
+}
+
+fn subject(flaw: Option<Flaw>, reader: impl Reader + 'static) -> Subject {
+    Subject {
+        reconciler: Arc::new(Reference { example: None, flaw }),
+        reader: Some(Arc::new(reader)),
+        kind: TemplateKind::of_supervisor(),
+        is_vsphere: true,
+        pace: Pace {
+            quiet: Duration::from_secs(30),
+            look: Duration::from_secs(1),
+            ..Pace::VIRTUAL
+        },
+    }
+}
+
+/// Plays all checks that `is_meant` selects. Returns the verdicts that are not passes, by number.
+fn judged(subject: &Subject, is_meant: impl Fn(&CapacityCheck) -> bool) -> BTreeMap<u16, Verdict> {
+    let mut verdicts = BTreeMap::new();
+    for check in all().iter().filter(|it| is_meant(it)) {
+        let (verdict, ..) = in_virtual_time(check.play(subject, 0));
+        if verdict != Verdict::Pass {
+            verdicts.insert(number(check), verdict);
+        }
+    }
+    verdicts
+}
+
+/// Returns how the failures differ from the wanted ones.
+fn deviation(name: &str, verdicts: &BTreeMap<u16, Verdict>, wanted: &[u16]) -> Option<String> {
+    let failed = verdicts.iter().filter(|(_, it)| matches!(it, Verdict::Fail(_)));
+    let failed: BTreeSet<u16> = failed.map(|(number, _)| *number).collect();
+    let is_right = failed == wanted.iter().copied().collect() && failed.len() == verdicts.len();
+    (!is_right).then(|| {
+        let shown: Vec<String> = verdicts.iter().map(|(id, it)| format!("  {id}: {it}")).collect();
+        format!("{name} fails {failed:?}, not {wanted:?}\n{}", shown.join("\n"))
+    })
+}
+
+#[test]
+fn the_reference_passes_every_check() {
+    assert_eq!(judged(&subject(None, OurReader), |_| true), BTreeMap::new());
+}
+
+#[test]
+fn a_reconciler_with_a_flaw_fails_exactly_the_checks_that_the_flaw_names() {
+    let threads = std::thread::available_parallelism().unwrap().get();
+    let judge_flaw = |flaw: &Flaw| {
+        let verdicts = judged(&subject(Some(*flaw), OurReader), |it| it.scope != Scope::Reader);
+        deviation(flaw.as_str(), &verdicts, flaw.fails())
+    };
+    let mut wrong: Vec<String> = std::thread::scope(|scope| {
+        let judge = |n: usize| {
+            let flaws = Flaw::ALL.iter().skip(n).step_by(threads);
+            scope.spawn(move || flaws.filter_map(judge_flaw).collect())
+        };
+        let threads: Vec<_> = (0..threads).map(judge).collect();
+        threads.into_iter().flat_map(|it| -> Vec<String> { it.join().unwrap() }).collect()
+    });
+    wrong.sort();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_reader_with_a_flaw_fails_exactly_the_checks_that_the_flaw_names() {
+    let judges_reader = |it: &CapacityCheck| it.scope == Scope::Reader || number(it) == 20;
+    let judge = |flaw: &ReaderFlaw| {
+        let verdicts = judged(&subject(None, FaultyReader(*flaw)), judges_reader);
+        deviation(flaw.as_str(), &verdicts, flaw.fails())
+    };
+    let wrong: Vec<String> = ReaderFlaw::ALL.iter().filter_map(judge).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_check_of_reconcilers_and_readers_fails_for_a_flaw() {
+    let of_reconciler = Flaw::ALL.iter().flat_map(|it| it.fails());
+    let of_reader = ReaderFlaw::ALL.iter().flat_map(|it| it.fails());
+    let failed: BTreeSet<u16> = of_reconciler.chain(of_reader).copied().collect();
+    let checks: BTreeSet<u16> = all().iter().map(number).collect();
+    assert_eq!(failed, checks);
+}
+
+#[test]
+fn without_a_reader_the_checks_of_readers_are_skipped() {
+    let subject = Subject { reader: None, ..subject(None, OurReader) };
+    let verdicts = judged(&subject, |it| it.scope == Scope::Reader);
+    assert_eq!(verdicts.len(), 7);
+    assert!(verdicts.values().all(|it| matches!(it, Verdict::Skipped(_))), "{verdicts:?}");
+}
+
+/// Returns a path in the folder of the examples.
+fn example(name: &str) -> String {
+    format!("{}/examples/capacity/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn conformance(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
+    command.arg("run").args(arguments).output().unwrap()
+}
+
+/// Returns the word of the verdict of each check in a table.
+fn words(output: &Output) -> BTreeMap<String, String> {
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = shown.lines().filter(|it| it.starts_with("CAPZ-") && it.contains(" cases  "));
+    let parts = |line: &str| {
+        let mut words = line.split_whitespace();
+        (words.next().unwrap().to_owned(), words.next().unwrap().to_owned())
+    };
+    lines.map(parts).collect()
+}
+
+/// Judges the reconciler of an example.
+fn judge_example(name: &str, more: &[&str]) -> Output {
+    let (definition, manifest) =
+        (example(&format!("{name}.crd.yaml")), example(&format!("{name}.yaml")));
+    let flags = ["--template-crd", &definition, "--provider", &manifest, "--surface", "capacity"];
+    conformance(&[more, &flags].concat())
+}
+
+#[test]
+fn reconcilers_of_three_platforms_pass_what_applies_to_their_kinds() {
+    // Kind, checks that are skipped beside those of vSphere and readers, checks that are partial.
+    for (name, skipped, partial) in [
+        ("instance-type", &["CAPZ-003"][..], &[][..]),
+        ("sizes", &["CAPZ-003", "CAPZ-018"], &["CAPZ-016"]),
+        ("flavor", &["CAPZ-018"], &[]),
+    ] {
+        let output = judge_example(name, &[]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{name}: {text}");
+        let words = words(&output);
+        assert_eq!(words.len(), 32, "{text}");
+        for check in all() {
+            let id = check.id.as_str();
+            let expected = match check.scope {
+                Scope::Vsphere | Scope::Reader => "skipped",
+                Scope::AnyKind if skipped.contains(&id) => "skipped",
+                Scope::AnyKind if partial.contains(&id) => "partial",
+                Scope::AnyKind => "pass",
+            };
+            assert_eq!(words[id], expected, "{name} {id}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_flawed_reconciler_of_another_platform_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(example("instance-type.yaml")).unwrap();
+    let text = text.replace("example-reconciler,", "example-reconciler, --flaw=IgnoresPause,");
+    let manifest = folder.path().join("manifest.yaml").display().to_string();
+    std::fs::write(&manifest, text).unwrap();
+    let definition = example("instance-type.crd.yaml");
+    let output = conformance(&[
+        "CAPZ-001",
+        "CAPZ-013",
+        "--template-crd",
+        &definition,
+        "--provider",
+        &manifest,
+    ]);
+    let words = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{words:?}");
+    assert_eq!((&*words["CAPZ-001"], &*words["CAPZ-013"]), ("pass", "FAIL"));
+}
+
+#[test]
+fn input_that_describes_no_reconciler_is_refused_before_any_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |name: &str, text: &str| {
+        let path = folder.path().join(name).display().to_string();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let read = |name: &str| std::fs::read_to_string(example(name)).unwrap();
+    let (definition, manifest) = (example("sizes.crd.yaml"), example("sizes.yaml"));
+    let without = written("a.yaml", &read("sizes.crd.yaml").replace("capacity:", "conditions:"));
+    let unknown = written("b.yaml", &read("sizes.yaml").replace("quiet:", "silence:"));
+    let other = written("c.yaml", &read("sizes.yaml").replace("samples:", "samples: []\n    x:"));
+    let stock = written("d.yaml", &read("sizes.yaml").replace("$(conformance)", "/bin/false"));
+    for (flags, code, expected) in [
+        (&["--provider", &manifest][..], 2, "--template-crd"),
+        (&["--provider", &manifest, "--template-crd", &without], 2, "properties.capacity"),
+        (&["--provider", &unknown, "--template-crd", &definition], 2, "spec.capacity.silence"),
+        (&["--provider", &other, "--template-crd", &definition], 2, "spec.capacity"),
+        (&["--provider", "stock-ccm", "--template-crd", &definition], 2, "mode: capacity"),
+        (&["--template-crd", &definition], 2, "--provider"),
+        (&["--provider", &stock, "--template-crd", &definition], 3, "before its first request"),
+    ] {
+        let output = conformance(&[&["CAPZ"], flags].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {error}");
+        assert!(error.contains(expected), "{flags:?}: {error}");
+        assert!(words(&output).is_empty());
+    }
+}
