@@ -77,7 +77,9 @@ impl CapacityCheck {
             Judge::Reader(judge) => {
                 let verdict = match &subject.reader {
                     Some(reader) => judge(reader.as_ref()).err().unwrap_or(Verdict::Pass),
-                    None => Verdict::skipped("this check judges a reader of groups"),
+                    None => {
+                        Verdict::skipped("this check judges a reader of groups, not a reconciler")
+                    }
                 };
                 return (verdict, Vec::new(), 0);
             }

@@ -1,5 +1,6 @@
 //! Judges a reconciler of machine templates of any platform, as a process on the real clock.
 
+mod check;
 mod definition;
 mod manifest;
 mod process;
