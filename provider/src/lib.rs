@@ -71,11 +71,14 @@ mod tasks;
 mod telemetry;
 
 // The public API: what a program needs to run the controllers in process.
-pub use app::{Connector, Deps, LeaderElection, Options, RunError, SecretFiles, run};
-pub use config::{Config, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning};
+pub use app::{Connector, Deps, LeaderElection, Options, RunError, run};
+pub use config::{
+    Config, CredentialRef, SecretData, SecretFiles, UnknownKeys, VcenterConfig, Warning,
+};
 pub use controllers::autoscaler::{
-    AutoscalerBackend, AutoscalerDeps, AutoscalerPanicked, AutoscalerServer, ClusterApiSettings,
-    GroupsFile, KubeletReservation, TlsFiles,
+    AutoscalerBackend, AutoscalerDeps, AutoscalerJournal, AutoscalerPanicked, AutoscalerServer,
+    BootstrapReader, ClusterApiSettings, ConfigMapJournal, GroupsFile, JournalError, JournalStore,
+    KubeletReservation, TlsFiles, VcenterLink,
 };
 pub use input::InputError;
 pub use instances::{
@@ -90,6 +93,9 @@ pub use provider_vcenter::{
 pub use supervisor::{ClusterFamily, InstancesMode, SupervisorLink, VmOperatorVersion};
 pub use tasks::Listener;
 pub use telemetry::Telemetry;
+
+/// Attribute of implementations of [`JournalStore`].
+pub use tonic::async_trait;
 
 // Hidden: for the program `provider` and its tests. These items are not part of the public API and
 // change in any release.

@@ -7,6 +7,7 @@ mod autoscaler;
 mod autoscaler_checks;
 mod autoscaler_histories;
 mod autoscaler_sweep;
+mod autoscaler_vcenter;
 mod budgets;
 mod capacity_checks;
 mod certificates;

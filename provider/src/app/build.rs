@@ -1,15 +1,15 @@
 //! Makes the clients of a run and its vCenter backend from the configuration.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use provider_vcenter::{CredentialSource, Vcenter};
 
-use super::{Deps, Options, RunError, credentials::Credentials};
+use super::{Deps, Options, RunError};
 #[cfg(feature = "mutants")]
 use crate::mutant::mutant;
 use crate::{
     cluster::{Cluster, Pauses},
-    config::Config,
+    config::{Config, Credentials},
     instances::{Tuning, VcenterInstances, VcenterPolicy, VcenterV1},
     mutant::Active,
 };
@@ -67,12 +67,9 @@ fn clients(config: &Config, options: &Options, deps: &Deps) -> Result<Vec<Vcente
     for vcenter in &config.vcenters {
         let transport = (deps.connect)(vcenter)
             .map_err(|what| RunError::Connect { vcenter: vcenter.endpoint.name.clone(), what })?;
-        let credentials: Arc<dyn CredentialSource> = Arc::new(Credentials {
-            vcenter: vcenter.clone(),
-            cluster: secrets.clone(),
-            files: deps.secret_files.clone(),
-            last: Mutex::new(None),
-        });
+        let (cluster, files) = (Some(secrets.clone()), deps.secret_files.clone());
+        let credentials: Arc<dyn CredentialSource> =
+            Arc::new(Credentials::new(vcenter, cluster, files));
         let settings = provider_vcenter::Settings {
             call_deadline: options.vcenter_deadline,
             poll: options.vcenter_poll,

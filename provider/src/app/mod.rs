@@ -5,7 +5,6 @@ mod backend;
 mod build;
 mod certificate;
 mod controllers;
-mod credentials;
 mod leader;
 mod options;
 mod reload;
@@ -14,7 +13,6 @@ mod server;
 
 pub use access::{AccessSettings, AllowedPaths};
 pub use certificate::{CertificateSource, ServingTls};
-pub use credentials::SecretFiles;
 pub use options::{Connector, Deps, LeaderElection, Options};
 pub use reload::configuration_changed;
 pub use run::{RunError, run};

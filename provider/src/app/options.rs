@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use provider_vcenter::Transport;
 use tokio_util::sync::CancellationToken;
 
-use super::SecretFiles;
 use crate::{
     VcenterConfig,
+    config::SecretFiles,
     instances::{SupervisorTuning, Tuning},
     model::Clock,
     supervisor::SupervisorLink,

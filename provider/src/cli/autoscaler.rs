@@ -11,7 +11,7 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, parser::ValueSou
 use super::{ArgumentsError, ServingArguments};
 use crate::{
     AccessSettings, AllowedPaths, ClusterApiSettings, InputError, KubeletReservation, ServingTls,
-    VmOperatorVersion,
+    VmOperatorVersion, input::check_dns_label,
 };
 
 /// Word after the program's name that selects this command line.
@@ -22,17 +22,20 @@ pub const COMMAND: &str = "autoscaler";
 pub enum AutoscalerBackendName {
     /// VirtualMachine objects of a Supervisor.
     Supervisor,
+    /// Clones of templates in a vCenter.
+    Vcenter,
     /// MachineDeployments and MachineSets of Cluster API.
     ClusterApi,
 }
 
 impl AutoscalerBackendName {
-    const ALL: [Self; 2] = [Self::Supervisor, Self::ClusterApi];
+    const ALL: [Self; 3] = [Self::Supervisor, Self::Vcenter, Self::ClusterApi];
 
     /// Returns the value of the flag.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Supervisor => "supervisor",
+            Self::Vcenter => "vcenter",
             Self::ClusterApi => "cluster-api",
         }
     }
@@ -45,33 +48,41 @@ impl FromStr for AutoscalerBackendName {
         let found = Self::ALL.into_iter().find(|it| it.as_str() == text);
         found.ok_or_else(|| {
             let err = InputError::unknown("unknown backend", text);
-            err.condition("expected supervisor or cluster-api")
+            err.condition("expected supervisor, vcenter or cluster-api")
         })
     }
 }
 
 /// Options that only some backends have, by name, with these backends.
-const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 6] = [
-    ("groups", &[AutoscalerBackendName::Supervisor]),
-    ("supervisor_kubeconfig", &[AutoscalerBackendName::Supervisor]),
-    ("vm_operator_api_version", &[AutoscalerBackendName::Supervisor]),
-    ("management_kubeconfig", &[AutoscalerBackendName::ClusterApi]),
-    ("cluster_name", &[AutoscalerBackendName::ClusterApi]),
-    ("reserved", &[AutoscalerBackendName::ClusterApi]),
-];
+const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 11] = {
+    use AutoscalerBackendName::{ClusterApi, Supervisor, Vcenter};
+    [
+        ("groups", &[Supervisor, Vcenter]),
+        ("namespace", &[Supervisor, ClusterApi]),
+        ("supervisor_kubeconfig", &[Supervisor]),
+        ("vm_operator_api_version", &[Supervisor]),
+        ("cloud_config", &[Vcenter]),
+        ("journal", &[Vcenter]),
+        ("journal_config_map", &[Vcenter]),
+        ("journal_kubeconfig", &[Vcenter]),
+        ("management_kubeconfig", &[ClusterApi]),
+        ("cluster_name", &[ClusterApi]),
+        ("reserved", &[ClusterApi]),
+    ]
+};
 
-/// Serves Cluster Autoscalers (`--cloud-provider=externalgrpc`) with machines of a Supervisor or of
-/// Cluster API.
+/// Serves Cluster Autoscalers (`--cloud-provider=externalgrpc`) with machines of a Supervisor, a
+/// vCenter or Cluster API.
 ///
-/// A machine is a VirtualMachine object in one namespace of the Supervisor, or a Machine of a
-/// MachineDeployment or MachineSet. The server keeps no state of its own, so it may restart at any
-/// time.
+/// A machine is a VirtualMachine object in one namespace of the Supervisor, a clone of a template in
+/// the vCenter, or a Machine of a MachineDeployment or MachineSet. Over a vCenter a journal holds the
+/// state of the server; over the others the API server does. The server may restart at any time.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct AutoscalerArguments {
-    /// Platform of the machines: supervisor or cluster-api
+    /// Platform of the machines: supervisor, vcenter or cluster-api
     #[arg(long, value_name = "NAME", default_value = "supervisor")]
     pub backend: AutoscalerBackendName,
-    /// supervisor: file with the groups; the server reads it again while it runs
+    /// supervisor, vcenter: file with the groups; the server reads it again while it runs
     #[arg(long, value_name = "FILE")]
     pub groups: Option<PathBuf>,
     /// supervisor: kubeconfig of the Supervisor; its context names the namespace of the machines
@@ -94,6 +105,19 @@ pub struct AutoscalerArguments {
     /// supervisor: API version of VirtualMachines: v1alpha5 or v1alpha6
     #[arg(long, value_name = "VERSION", default_value = "v1alpha5", value_parser = version)]
     pub vm_operator_api_version: VmOperatorVersion,
+    /// vcenter: configuration with the vCenter and its credential, as of the cloud provider
+    #[arg(long, value_name = "FILE")]
+    pub cloud_config: Option<PathBuf>,
+    /// vcenter: file with the journal of the machines
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// vcenter: ConfigMap with the journal of the machines, instead of --journal
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
+    pub journal_config_map: Option<(String, String)>,
+    /// vcenter: kubeconfig of the cluster with the ConfigMap, and with the Secret that the configuration names
+    /// [default: the cluster of this pod]
+    #[arg(long, value_name = "FILE")]
+    pub journal_kubeconfig: Option<PathBuf>,
     /// Address and port on which autoscalers connect
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8086")]
     pub listen: SocketAddr,
@@ -173,6 +197,52 @@ fn version(text: &str) -> Result<VmOperatorVersion, InputError> {
     Ok(version)
 }
 
+fn config_map(text: &str) -> Result<(String, String), InputError> {
+    let parts = text.split_once('/').filter(|(namespace, name)| {
+        check_dns_label(namespace, 63).is_ok() && check_dns_label(name, 63).is_ok()
+    });
+    let parts = parts.ok_or_else(|| {
+        let err = InputError::invalid(text, "does not name a ConfigMap");
+        err.remedy("write NAMESPACE/NAME")
+    })?;
+    Ok((parts.0.to_owned(), parts.1.to_owned()))
+}
+
+/// Checks that the options that the backend needs are given.
+fn require_options(of: &AutoscalerArguments) -> Result<(), InputError> {
+    let backend = of.backend.as_str();
+    let require = |flag: &str, is_given: bool, others: &str| {
+        if is_given {
+            return Ok(());
+        }
+        let err = InputError::new(format!("is required with --backend {backend}"));
+        Err(err.remedy(format!("add --{flag} FILE, or {others}")).in_flag(flag))
+    };
+    let another = "choose another --backend";
+    if of.backend != AutoscalerBackendName::ClusterApi {
+        require("groups", of.groups.is_some(), another)?;
+    }
+    match of.backend {
+        AutoscalerBackendName::Supervisor => {
+            require("supervisor-kubeconfig", of.supervisor_kubeconfig.is_some(), another)
+        }
+        AutoscalerBackendName::Vcenter => {
+            require("cloud-config", of.cloud_config.is_some(), another)?;
+            let is_given = of.journal.is_some() || of.journal_config_map.is_some();
+            require("journal", is_given, "--journal-config-map NAMESPACE/NAME")?;
+            match (&of.journal, &of.journal_config_map) {
+                (Some(file), Some(_)) => {
+                    let err =
+                        InputError::invalid(&file.display().to_string(), "is a second journal");
+                    Err(err.remedy("give --journal or --journal-config-map").in_flag("journal"))
+                }
+                _ => Ok(()),
+            }
+        }
+        AutoscalerBackendName::ClusterApi => Ok(()),
+    }
+}
+
 /// Returns the clap command.
 pub fn autoscaler_command() -> Command {
     let command = Command::new("provider autoscaler").version(env!("CARGO_PKG_VERSION"));
@@ -183,7 +253,8 @@ pub fn autoscaler_command() -> Command {
 ///
 /// # Errors
 ///
-/// For a word that clap refuses, and for an address beyond this host without TLS.
+/// For a word that clap refuses, for a flag of another backend or one that the backend lacks, and for
+/// an address beyond this host without TLS.
 pub fn parse_autoscaler(
     arguments: impl IntoIterator<Item = String>,
 ) -> Result<AutoscalerArguments, ArgumentsError> {
@@ -191,17 +262,7 @@ pub fn parse_autoscaler(
     let matches = autoscaler_command().try_get_matches_from(words)?;
     let parsed = AutoscalerArguments::from_arg_matches(&matches)?;
     refuse_options_of_other_backends(&matches, parsed.backend)?;
-    if parsed.backend == AutoscalerBackendName::Supervisor {
-        for (flag, file) in
-            [("groups", &parsed.groups), ("supervisor-kubeconfig", &parsed.supervisor_kubeconfig)]
-        {
-            if file.is_none() {
-                let err = InputError::new("is required with --backend supervisor");
-                let remedy = format!("add --{flag} FILE, or choose --backend cluster-api");
-                return Err(err.remedy(remedy).in_flag(flag).into());
-            }
-        }
-    }
+    require_options(&parsed)?;
     let is_plain = parsed.tls_cert_file.is_none();
     if is_plain && !parsed.listen.ip().is_loopback() && !parsed.insecure_plain_text {
         let err = InputError::invalid(
@@ -226,6 +287,7 @@ fn refuse_options_of_other_backends(
     let value: Vec<_> = values.map(|it| it.to_string_lossy()).collect();
     let problem = match backend {
         AutoscalerBackendName::Supervisor => "has no effect with --backend supervisor",
+        AutoscalerBackendName::Vcenter => "has no effect with --backend vcenter",
         AutoscalerBackendName::ClusterApi => "has no effect with --backend cluster-api",
     };
     let err = InputError::invalid(&value.join(","), problem);
@@ -266,10 +328,13 @@ mod tests {
         }
         let missing = all(&["--groups", "g"]).unwrap_err();
         let want = "--supervisor-kubeconfig: is required with --backend supervisor; add \
-                    --supervisor-kubeconfig FILE, or choose --backend cluster-api";
+                    --supervisor-kubeconfig FILE, or choose another --backend";
         assert_eq!(missing, want);
         let unknown = all(&["--backend", "nova"]).unwrap_err();
-        assert!(unknown.contains("unknown backend \"nova\": expected supervisor or cluster-api"));
+        assert!(
+            unknown
+                .contains("unknown backend \"nova\": expected supervisor, vcenter or cluster-api")
+        );
     }
 
     fn parsed(more: &[&str]) -> Result<AutoscalerArguments, String> {
@@ -305,6 +370,44 @@ mod tests {
         let (address, serving) = parsed(&words).unwrap().serving().unwrap();
         assert_eq!((&*address.to_string(), serving.certificate), ("[::1]:1", None));
         assert_eq!(serving.always_allowed, AllowedPaths::default());
+    }
+
+    #[test]
+    fn the_vcenter_backend_needs_a_configuration_and_one_journal() {
+        let refusal = |words: &[&str]| {
+            let words = ["--groups", "g"].iter().chain(words).map(|word| (*word).to_owned());
+            parse_autoscaler(words).map(|_| ()).map_err(|err| err.to_string())
+        };
+        let vcenter = ["--backend", "vcenter", "--cloud-config", "v.conf"];
+        let with = |more: &[&'static str]| refusal(&[&vcenter[..], more].concat());
+        assert_eq!(with(&["--journal", "j"]), Ok(()));
+        assert_eq!(with(&["--journal-config-map", "ns/j", "--journal-kubeconfig", "k"]), Ok(()));
+        for (got, want) in [
+            (
+                refusal(&["--supervisor-kubeconfig", "k", "--journal", "j"]),
+                "--journal: \"j\" has no effect with --backend supervisor; remove it, or choose another --backend",
+            ),
+            (
+                refusal(&["--backend", "vcenter", "--journal", "j"]),
+                "--cloud-config: is required with --backend vcenter; add --cloud-config FILE, or choose another --backend",
+            ),
+            (
+                with(&[]),
+                "--journal: is required with --backend vcenter; add --journal FILE, or --journal-config-map NAMESPACE/NAME",
+            ),
+            (
+                with(&["--journal", "j", "--journal-config-map", "ns/j"]),
+                "--journal: \"j\" is a second journal; give --journal or --journal-config-map",
+            ),
+            (
+                with(&["--journal", "j", "--namespace", "ns"]),
+                "--namespace: \"ns\" has no effect with --backend vcenter; remove it, or choose another --backend",
+            ),
+        ] {
+            assert_eq!(got.unwrap_err(), want);
+        }
+        assert!(with(&["--journal-config-map", "j"]).unwrap_err().contains("NAMESPACE/NAME"));
+        assert!(refusal(&["--backend", "other"]).is_err());
     }
 
     #[test]

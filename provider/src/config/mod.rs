@@ -4,6 +4,7 @@
 //! one table defines all keys. A section that upstream reads and this provider does not is an
 //! error. An unknown section or key is a warning, or an error in strict mode (`--strict-config`).
 
+mod credential_source;
 mod credentials;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
@@ -23,6 +24,8 @@ use crate::{
     model::Family,
 };
 
+pub(crate) use credential_source::Credentials;
+pub use credential_source::SecretFiles;
 pub use credentials::{SecretData, parse_secret};
 
 /// A validated configuration of the provider.

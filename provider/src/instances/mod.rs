@@ -7,7 +7,7 @@ mod addresses;
 mod changed_nodes;
 mod datacenters;
 mod forgotten;
-mod instance_type;
+pub(crate) mod instance_type;
 mod question_queue;
 mod supervisor;
 mod trouble;

@@ -32,7 +32,9 @@ pub use credentials::{Credential, CredentialError, CredentialSource, FixedCreden
 pub use error::{CallError, CallErrorKind, Chain, Retry};
 pub use observer::{Call, CallObserver};
 pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
-pub use soap::{InventoryExtent, InventoryRead};
+pub use soap::{
+    CardNetwork, CloneSpec, DeviceChange, InventoryExtent, InventoryRead, MachineConfig, TaskState,
+};
 pub use transport::{
     Body, BoxError, Endpoint, Proxy, ProxyError, ProxyRules, TlsError, TlsTrust, Transport,
     VcenterName, from_service, https, https_through,

@@ -141,6 +141,59 @@ impl Vcenter {
         Ok(Category { name: name.to_owned() })
     }
 
+    /// Returns the tag of this name in the category of this name; `None` if the login sees none.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn find_tag(&self, category: &str, name: &str) -> Result<Option<TagId>, CallError> {
+        const OPERATION: &str = "tagging.category.list";
+        let value = self.rest(OPERATION, Method::GET, &format!("{TAGGING}/category"), None).await?;
+        for id in self.ids(OPERATION, &value)? {
+            let id = CategoryId(id);
+            if self.category(&id).await?.name == category {
+                return self.find_tag_in(&id, name).await;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn find_tag_in(
+        &self,
+        category: &CategoryId,
+        name: &str,
+    ) -> Result<Option<TagId>, CallError> {
+        const OPERATION: &str = "tagging.tag.list-tags-for-category";
+        let path = format!("{TAGGING}/tag/id:{}?~action=list-tags-for-category", category.0);
+        let value = self.rest(OPERATION, Method::POST, &path, None).await?;
+        for id in self.ids(OPERATION, &value)? {
+            let id = TagId(id);
+            if self.tag(&id).await?.name == name {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// `attach`: gives an object a tag. An object that has the tag keeps it.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn attach_tag(&self, tag: &TagId, object: &MoRef) -> Result<(), CallError> {
+        const OPERATION: &str = "tagging.tag-association.attach";
+        let path = format!("{TAGGING}/tag-association/id:{}?~action=attach", tag.0);
+        let body = json!({"object_id": {"type": object.kind(), "id": object.id()}});
+        self.rest(OPERATION, Method::POST, &path, Some(&body)).await.map(drop)
+    }
+
+    /// Reads a list of ids.
+    fn ids(&self, operation: &'static str, value: &Value) -> Result<Vec<String>, CallError> {
+        let malformed = || self.malformed(operation, "not a list of ids");
+        let ids = list(value).ok_or_else(malformed)?.iter();
+        ids.map(|id| id.as_str().map(str::to_owned).ok_or_else(malformed)).collect()
+    }
+
     /// Makes one call in the current vAPI session. If the server has ended the session, logs in and
     /// repeats the call once.
     async fn rest(

@@ -238,6 +238,28 @@ impl XmlWriter {
         self
     }
 
+    /// Writes an element with text and the attribute `xsi:type`.
+    pub fn xsi_text(&mut self, name: &str, kind: &str, value: &str) -> &mut Self {
+        let _ = write!(
+            self.out,
+            "<{name} xsi:type=\"{}\">{}</{name}>",
+            quick_xml::escape::escape(kind),
+            quick_xml::escape::escape(value),
+        );
+        self
+    }
+
+    /// Writes an element with children and the attribute `xsi:type`.
+    pub fn nest_xsi(
+        &mut self,
+        name: &str,
+        kind: &str,
+        children: impl FnOnce(&mut XmlWriter),
+    ) -> &mut Self {
+        let attribute = format!(" xsi:type=\"{}\"", quick_xml::escape::escape(kind));
+        self.nest(name, &attribute, children)
+    }
+
     /// Writes an element with children, and `attributes` unescaped after its name.
     pub fn nest(
         &mut self,

@@ -44,6 +44,12 @@ pub(crate) trait Backend: Send + Sync {
     /// If they are not known. The text says why.
     fn capacity(&self, group: &Group) -> Result<Capacity, String>;
 
+    /// Returns the label `node.kubernetes.io/instance-type` of the Nodes of the group. Called if
+    /// [`Backend::capacity`] is known.
+    fn instance_type(&self, group: &Group) -> String {
+        group.instance_type().to_owned()
+    }
+
     /// Raises the size of the group by one machine for each cause.
     ///
     /// # Errors
@@ -75,4 +81,7 @@ pub(crate) trait Backend: Send + Sync {
     /// As for [`Backend::delete`]; also if one of the instances has a machine by now.
     async fn decrease(&self, group: &Group, giving: Giving, budget: Duration)
     -> Result<(), Status>;
+
+    /// Ends the sessions of the backend, after its tasks have ended.
+    async fn close(&self) {}
 }

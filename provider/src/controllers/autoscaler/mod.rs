@@ -9,6 +9,7 @@
 //! | [`replacements`] | pauses before failed machines are made again |
 //! | [`cluster_api`] | backend: machines of Cluster API |
 //! | [`supervisor`] | backend: machines as VirtualMachine objects of a Supervisor |
+//! | [`vcenter`] | backend: machines as clones of a template in a vCenter |
 //! | [`service`], [`status`], [`serve`], [`tls`] | the protocol and its connections |
 
 mod backend;
@@ -23,10 +24,12 @@ mod service;
 mod status;
 mod supervisor;
 mod tls;
+mod vcenter;
 
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
+use provider_vcenter::{Transport, Vcenter};
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -39,9 +42,12 @@ use self::{
     service::Service,
     supervisor::SupervisorMachines,
     tls::Tls,
+    vcenter::VcenterMachines,
 };
 use crate::{
-    InputError, Listener, SupervisorLink,
+    InputError, Listener, SecretFiles, SupervisorLink, VcenterConfig,
+    cluster::Cluster,
+    config::Credentials,
     model::Clock,
     supervisor::VmOperatorVersion,
     tasks::Tasks,
@@ -51,11 +57,17 @@ use crate::{
 pub use cluster_api::{ClusterApiSettings, KubeletReservation};
 pub use groups::GroupsFile;
 pub use tls::TlsFiles;
+pub use vcenter::{
+    AutoscalerJournal, BootstrapReader, ConfigMapJournal, JournalError, JournalStore,
+};
 
 /// Longest time for which the stop waits for open requests.
 const GRACE: Duration = Duration::from_secs(10);
 /// Longest time for which the stop waits for the last events about machines.
 const EVENTS_GRACE: Duration = Duration::from_secs(5);
+/// Requests per second for Secrets after a burst, as client-go's.
+const SECRET_QPS: f64 = 5.0;
+const SECRET_BURST: u32 = 10;
 /// Interval at which the health of the server follows its view.
 const HEALTH: Duration = Duration::from_secs(1);
 
@@ -75,6 +87,28 @@ pub enum AutoscalerBackend {
         /// Selection of the groups.
         settings: ClusterApiSettings,
     },
+    /// Clones of templates in a vCenter.
+    Vcenter {
+        /// Connection to the vCenter.
+        link: Box<VcenterLink>,
+        /// The opened journal.
+        journal: AutoscalerJournal,
+        /// Reads the files with bootstrap data.
+        read_bootstrap: BootstrapReader,
+    },
+}
+
+/// Connection to a vCenter.
+#[derive(Clone)]
+pub struct VcenterLink {
+    /// Address and credential.
+    pub config: VcenterConfig,
+    /// Transport to the vCenter.
+    pub transport: Transport,
+    /// Cluster with the Secret of the credential; `None` if no Secret has it.
+    pub cluster: Option<kube::Client>,
+    /// Reads a directory with the credential.
+    pub secret_files: Option<SecretFiles>,
 }
 
 impl AutoscalerBackend {
@@ -82,7 +116,48 @@ impl AutoscalerBackend {
     fn machines(&self) -> Option<MachineKind> {
         match self {
             Self::Supervisor { link, .. } => Some(MachineKind::virtual_machines(&link.namespace)),
+            Self::Vcenter { .. } => Some(MachineKind::Clone),
             Self::ClusterApi { .. } => None,
+        }
+    }
+
+    /// Returns the backend, and the future that writes its events. A backend whose groups are objects
+    /// puts them into `groups`.
+    fn start(
+        self,
+        groups: &Arc<Groups>,
+        clock: &Clock,
+        seed: u64,
+        telemetry: &Arc<Telemetry>,
+    ) -> (Arc<dyn Backend>, BoxFuture<'static, ()>) {
+        let clock = clock.clone();
+        match self {
+            Self::Supervisor { link, version } => {
+                let (client, namespace) = (link.client, &link.namespace);
+                let (machines, sending) =
+                    SupervisorMachines::new(client, namespace, version, clock, seed, telemetry);
+                (Arc::new(machines), sending.boxed())
+            }
+            Self::ClusterApi { client, settings } => {
+                let groups = Arc::clone(groups);
+                let (machines, sending) =
+                    ClusterApiMachines::new(client, settings, groups, clock, seed, telemetry);
+                (Arc::new(machines), sending.boxed())
+            }
+            Self::Vcenter { link, journal, read_bootstrap } => {
+                let VcenterLink { config, transport, cluster, secret_files } = *link;
+                let cluster = cluster.map(|client| Cluster::new(client, SECRET_QPS, SECRET_BURST));
+                let credentials = Arc::new(Credentials::new(&config, cluster, secret_files));
+                let settings = provider_vcenter::Settings {
+                    seed,
+                    observer: Some(Arc::clone(telemetry) as _),
+                    ..provider_vcenter::Settings::default()
+                };
+                let vcenter = Vcenter::new(&config.endpoint, transport, credentials, settings);
+                let machines =
+                    VcenterMachines::new(vcenter, read_bootstrap, journal, clock, telemetry);
+                (Arc::new(machines), std::future::ready(()).boxed())
+            }
         }
     }
 }
@@ -153,21 +228,7 @@ impl AutoscalerServer {
     pub async fn serve(self, listener: impl Listener + 'static) -> Result<(), AutoscalerPanicked> {
         let Self { deps, groups, tls } = self;
         let (clock, seed) = (deps.clock.clone(), deps.seed);
-        let (backend, sending): (Arc<dyn Backend>, BoxFuture<'static, ()>) = match deps.backend {
-            AutoscalerBackend::Supervisor { link, version } => {
-                let (client, namespace) = (link.client, &link.namespace);
-                let telemetry = &deps.telemetry;
-                let (machines, sending) =
-                    SupervisorMachines::new(client, namespace, version, clock, seed, telemetry);
-                (Arc::new(machines), sending.boxed())
-            }
-            AutoscalerBackend::ClusterApi { client, settings } => {
-                let (groups, telemetry) = (Arc::clone(&groups), &deps.telemetry);
-                let (machines, sending) =
-                    ClusterApiMachines::new(client, settings, groups, clock, seed, telemetry);
-                (Arc::new(machines), sending.boxed())
-            }
-        };
+        let (backend, sending) = deps.backend.start(&groups, &clock, seed, &deps.telemetry);
         let metrics = deps.telemetry.autoscaler();
         show(&metrics, Arc::clone(&groups), Arc::clone(&backend));
         let (crash, panicked) = (CancellationToken::new(), CancellationToken::new());
@@ -190,7 +251,7 @@ impl AutoscalerServer {
             Service::new(groups, Arc::clone(&backend), &deps.gpu_label, deps.clock, tasks.clone());
         let services = Services::new(service, Arc::clone(&metrics));
         services.set_serving(false).await;
-        let follow = follow_health(services.clone(), backend);
+        let follow = follow_health(services.clone(), Arc::clone(&backend));
         tasks.spawn_droppable(tracing::info_span!("health"), follow);
         let outcome = tokio::select! {
             biased;
@@ -198,7 +259,7 @@ impl AutoscalerServer {
             () = panicked.cancelled() => Err(AutoscalerPanicked),
             () = serve::serve(listener, tls, services, &tasks) => Ok(()),
         };
-        end((&tasks, &dropped), &senders, &metrics).await;
+        end((&tasks, &dropped), backend, &senders, &metrics).await;
         outcome
     }
 }
@@ -211,10 +272,11 @@ async fn follow_health(services: Services, backend: Arc<dyn Backend>) {
     }
 }
 
-/// Ends the tasks of the server, and then the sender of events when it has sent those of the tasks.
-/// Cancels the token of tasks that do not end by themselves.
+/// Ends the tasks of the server, then the sessions of the backend, and then the sender of events when
+/// it has sent those of the tasks. Cancels the token of tasks that do not end by themselves.
 async fn end(
     (tasks, dropped): (&Tasks, &CancellationToken),
+    backend: Arc<dyn Backend>,
     senders: &Tasks,
     metrics: &AutoscalerMetrics,
 ) {
@@ -222,6 +284,8 @@ async fn end(
         tracing::warn!("the server did not stop in time; dropping its tasks");
         dropped.cancel();
     }
+    backend.close().await;
+    drop(backend);
     // The sender ends with the last recorder of events, which the function of the metrics has.
     metrics.set_probe(Box::new(|| AutoscalerReading {
         trouble: Some("the server has stopped".to_owned()),

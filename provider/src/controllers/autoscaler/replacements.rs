@@ -1,4 +1,4 @@
-//! Pauses before instances are made again whose creation failed, in groups at their minimum.
+//! Pauses before machines that replace failed ones.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 

@@ -359,7 +359,8 @@ impl CloudProvider for Service {
         // Any other answer without a Node crashes the autoscaler.
         let capacity = self.backend.capacity(&group);
         let capacity = capacity.map_err(|why| Status::unimplemented(one_line(&why)))?;
-        let node = group::node(&group, capacity, &self.gpu_label, self.clock.now());
+        let kind = self.backend.instance_type(&group);
+        let node = group::node(&group, capacity, &kind, &self.gpu_label, self.clock.now());
         Ok(Response::new(externalgrpc::template(&node)))
     }
 

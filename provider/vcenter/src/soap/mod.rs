@@ -1,6 +1,7 @@
 //! SOAP over the transport: envelope, session cookie, faults, login, and at most one new login per
 //! call.
 
+mod machines;
 mod operations;
 mod singly;
 mod views;
@@ -12,6 +13,7 @@ use http::{HeaderValue, header};
 use http_body_util::Full;
 use secrecy::{ExposeSecret, SecretString};
 
+pub use machines::{CardNetwork, CloneSpec, DeviceChange, MachineConfig, TaskState};
 pub use views::{InventoryExtent, InventoryRead};
 
 use crate::{

@@ -75,7 +75,9 @@ impl Backend for ClusterApiMachines {
     fn capacity(&self, group: &Group) -> Result<Capacity, String> {
         match &group.shape {
             Shape::ClusterApi { capacity } => capacity.clone(),
-            Shape::VirtualMachine(_) => Err("the group has no object of Cluster API".to_owned()),
+            Shape::VirtualMachine(_) | Shape::Clone(_) => {
+                Err("the group has no object of Cluster API".to_owned())
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Node groups: what one machine of a group looks like, and between which numbers the autoscaler
 //! scales.
 
+mod clone;
 mod file;
 mod template;
 
@@ -10,6 +11,7 @@ use serde::Deserialize;
 
 use crate::controllers::quantity::Quantity;
 
+pub(crate) use clone::{BootstrapFormat, CloneMode, CloneShape};
 pub(crate) use file::parse;
 pub(crate) use template::{Capacity, Platform, node};
 
@@ -26,6 +28,11 @@ impl GroupId {
     /// The ID of a group whose machines belong to an object of Cluster API of this kind.
     pub(crate) fn of_cluster_api(kind: &str, namespace: &str, name: &str) -> Self {
         Self(format!("{kind}/{namespace}/{name}"))
+    }
+
+    /// The ID of a group whose machines are clones in a vCenter.
+    pub(crate) fn of_clones(group: &str) -> Self {
+        Self(format!("vcenter/{group}"))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -61,6 +68,8 @@ impl Group {
         match &self.shape {
             Shape::VirtualMachine(shape) => &shape.class_name,
             Shape::ClusterApi { .. } => "",
+            // The backend knows the hardware of the template, and so the type.
+            Shape::Clone(_) => "",
         }
     }
 
@@ -69,6 +78,7 @@ impl Group {
         match &self.shape {
             Shape::VirtualMachine(shape) => shape.zone.as_deref(),
             Shape::ClusterApi { .. } => None,
+            Shape::Clone(shape) => shape.zone.as_deref(),
         }
     }
 
@@ -79,6 +89,7 @@ impl Group {
                 format!("{} (class {}, image {})", self.id, it.class_name, it.image_name)
             }
             Shape::ClusterApi { .. } => self.id.to_string(),
+            Shape::Clone(it) => format!("{} (template {})", self.id, it.template),
         }
     }
 }
@@ -93,6 +104,8 @@ pub(crate) enum Shape {
         /// Resources of a machine, or the reason why they are not known.
         capacity: Result<Capacity, String>,
     },
+    /// A clone of a template in a vCenter.
+    Clone(CloneShape),
 }
 
 /// Properties of the Nodes of a group that its machines do not tell.
@@ -208,6 +221,8 @@ impl OptionOverrides {
 pub(crate) enum MachineKind {
     /// VirtualMachine objects of this namespace of a Supervisor.
     VirtualMachine { namespace: String },
+    /// Clones of templates in a vCenter.
+    Clone,
 }
 
 impl MachineKind {

@@ -41,7 +41,13 @@ impl Default for Platform {
 }
 
 /// Returns the Node of a new machine.
-pub(crate) fn node(group: &Group, capacity: Capacity, gpu_label: &str, now: Timestamp) -> Node {
+pub(crate) fn node(
+    group: &Group,
+    capacity: Capacity,
+    instance_type: &str,
+    gpu_label: &str,
+    now: Timestamp,
+) -> Node {
     let platform = &group.node.platform;
     let name = format!("{}-template", group.name);
     let since = Time { seconds: Some(now.as_second() - READY_FOR), nanos: Some(0) };
@@ -54,7 +60,7 @@ pub(crate) fn node(group: &Group, capacity: Capacity, gpu_label: &str, now: Time
         metadata: Some(ObjectMeta {
             name: Some(name.clone()),
             creation_timestamp: Some(since),
-            labels: labels(group, gpu_label, name),
+            labels: labels(group, instance_type, gpu_label, name),
             ..ObjectMeta::default()
         }),
         spec: Some(NodeSpec {
@@ -81,13 +87,18 @@ pub(crate) fn node(group: &Group, capacity: Capacity, gpu_label: &str, now: Time
 }
 
 /// Returns the labels. The labels of the group win, except over the host name.
-fn labels(group: &Group, gpu_label: &str, name: String) -> BTreeMap<String, String> {
+fn labels(
+    group: &Group,
+    instance_type: &str,
+    gpu_label: &str,
+    name: String,
+) -> BTreeMap<String, String> {
     let platform = &group.node.platform;
     let mut labels = BTreeMap::from([
         ("kubernetes.io/arch".to_owned(), platform.architecture.clone()),
         ("kubernetes.io/os".to_owned(), platform.operating_system.clone()),
     ]);
-    let kind = Some(group.instance_type()).filter(|kind| !kind.is_empty());
+    let kind = Some(instance_type).filter(|kind| !kind.is_empty());
     let kind = ("node.kubernetes.io/instance-type", kind);
     let zone = ("topology.kubernetes.io/zone", group.zone());
     let region = ("topology.kubernetes.io/region", group.node.region.as_deref());

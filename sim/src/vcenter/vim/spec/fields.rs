@@ -21,6 +21,7 @@ use Treatment::{Carried, Ignored, Kept, Refused};
 
 const OUTPUT: &str = "vCenter sets it; a real one ignores it in a request.";
 const NO_FILES: &str = "A simulated disk has no file; it exists as long as its device.";
+const NO_VAPP: &str = "A simulated machine has no vApp configuration to remove.";
 const NO_COPY: &str = "A move or copy in the simulated storage takes no time and moves no data.";
 
 /// Types of which the vCenter treats each field by itself. A field of any other type has the
@@ -129,7 +130,7 @@ pub(crate) const FIELDS: &[(&str, &str, Treatment)] = &[
     ("VirtualMachineConfigSpec", "vAppConfig", Refused),
     ("VirtualMachineConfigSpec", "ftInfo", Refused),
     ("VirtualMachineConfigSpec", "repConfig", Refused),
-    ("VirtualMachineConfigSpec", "vAppConfigRemoved", Refused),
+    ("VirtualMachineConfigSpec", "vAppConfigRemoved", Ignored(NO_VAPP)),
     ("VirtualMachineConfigSpec", "vAssertsEnabled", Kept("config.vAssertsEnabled")),
     ("VirtualMachineConfigSpec", "changeTrackingEnabled", Kept("config.changeTrackingEnabled")),
     ("VirtualMachineConfigSpec", "firmware", Kept("config.firmware")),

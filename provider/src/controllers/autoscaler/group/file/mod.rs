@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use super::{
-    Gpu, Group, GroupId, MachineKind, MachineShape, NodeShape, OptionOverrides, Platform, Reserved,
-    Shape, Taint,
+    CloneShape, Gpu, Group, GroupId, MachineKind, MachineShape, NodeShape, OptionOverrides,
+    Platform, Reserved, Shape, Taint,
 };
 use crate::{
     InputError,
@@ -59,7 +59,8 @@ struct GroupInFile {
     gpu: Option<Gpu>,
     #[serde(default)]
     options: OptionsInFile,
-    machine: MachineShape,
+    machine: Option<MachineShape>,
+    clone: Option<CloneShape>,
 }
 
 #[derive(Default, Deserialize)]
@@ -176,23 +177,10 @@ fn read(value: &Value, machines: &MachineKind) -> Result<Group, InputError> {
         let err = InputError::new("resource, type and a count above zero are required");
         return Err(err.remedy("complete it, or leave gpu out").at_key("gpu"));
     }
-    for (key, text) in [
-        ("className", &it.machine.class_name),
-        ("imageName", &it.machine.image_name),
-        ("storageClass", &it.machine.storage_class),
-    ] {
-        if text.is_empty() {
-            let err = InputError::new("is empty").remedy("name the object");
-            return Err(err.at_key(key).at_key("machine"));
-        }
-    }
-    let secret = &it.machine.bootstrap.secret_name;
-    check_dns_label(secret, 253)
-        .map_err(|err| err.at_key("secretName").at_key("bootstrap").at_key("machine"))?;
+    let (id, shape) = shape(&it.name, it.machine, it.clone, machines)?;
     let options = options(it.options).map_err(at("options"))?;
-    let MachineKind::VirtualMachine { namespace } = machines;
     Ok(Group {
-        id: GroupId::of_virtual_machines(namespace, &it.name),
+        id,
         name: it.name,
         min,
         max,
@@ -209,8 +197,66 @@ fn read(value: &Value, machines: &MachineKind) -> Result<Group, InputError> {
             more: BTreeMap::new(),
         },
         options,
-        shape: Shape::VirtualMachine(it.machine),
+        shape,
     })
+}
+
+/// Returns the ID of a group, and the shape of its machines.
+///
+/// # Errors
+///
+/// If the group lacks the shape of this kind of machines, has that of another kind, or has a wrong
+/// value in it.
+fn shape(
+    name: &str,
+    machine: Option<MachineShape>,
+    clone: Option<CloneShape>,
+    machines: &MachineKind,
+) -> Result<(GroupId, Shape), InputError> {
+    match (machines, machine, clone) {
+        (MachineKind::VirtualMachine { namespace }, Some(machine), None) => {
+            check_machine(&machine).map_err(|err| err.at_key("machine"))?;
+            let id = GroupId::of_virtual_machines(namespace, name);
+            Ok((id, Shape::VirtualMachine(machine)))
+        }
+        (MachineKind::Clone, None, Some(clone)) => {
+            clone.check().map_err(|err| err.at_key("clone"))?;
+            Ok((GroupId::of_clones(name), Shape::Clone(clone)))
+        }
+        (MachineKind::VirtualMachine { .. }, _, clone) => {
+            Err(other_shape("machine", clone.map(|_| "clone")))
+        }
+        (MachineKind::Clone, machine, _) => Err(other_shape("clone", machine.map(|_| "machine"))),
+    }
+}
+
+/// Returns the error about a group that lacks the key of the backend, or has that of another one.
+fn other_shape(wanted: &'static str, given: Option<&'static str>) -> InputError {
+    match given {
+        None => {
+            let err = InputError::new(format!("missing field `{wanted}`"));
+            err.remedy("docs/autoscaler.md, Groups, describes every key")
+        }
+        Some(given) => {
+            let err = InputError::new("the key belongs to another --backend");
+            err.remedy(format!("write {wanted} instead")).at_key(given)
+        }
+    }
+}
+
+fn check_machine(machine: &MachineShape) -> Result<(), InputError> {
+    for (key, text) in [
+        ("className", &machine.class_name),
+        ("imageName", &machine.image_name),
+        ("storageClass", &machine.storage_class),
+    ] {
+        if text.is_empty() {
+            let err = InputError::new("is empty").remedy("name the object");
+            return Err(err.at_key(key));
+        }
+    }
+    let secret = &machine.bootstrap.secret_name;
+    check_dns_label(secret, 253).map_err(|err| err.at_key("secretName").at_key("bootstrap"))
 }
 
 fn bounds(min: i64, max: i64) -> Result<(u32, u32), InputError> {

@@ -107,7 +107,7 @@ fn the_template_has_the_labels_taints_and_resources_of_a_new_node() {
     let quantity = |text: &str| text.parse::<Quantity>().unwrap();
     let capacity = Capacity { cpu: quantity("4"), memory: quantity("8Gi") };
     let now = Timestamp::from_second(1_000_000).unwrap();
-    let node = node(&parsed.groups[0], capacity, "gpu.example/type", now);
+    let node = node(&parsed.groups[0], capacity, "best-effort-large", "gpu.example/type", now);
     let (metadata, spec, status) =
         (node.metadata.unwrap(), node.spec.unwrap(), node.status.unwrap());
     let labels: Vec<String> =
@@ -142,4 +142,143 @@ fn the_template_has_the_labels_taints_and_resources_of_a_new_node() {
         ["cpu=3900m", "ephemeral-storage=17Gi", "memory=7Gi", "nvidia.com/gpu=2", "pods=110"]
     );
     assert_eq!(status.conditions[0].last_transition_time.unwrap().seconds, Some(999_940));
+}
+
+const CLONES: &str = "
+groups:
+- name: workers
+  max: 5
+  clone:
+    datacenter: DC0
+    template: ubuntu
+    folder: nodes
+    resourcePool: C0/Resources
+    datastore: ds
+    networks: [lan]
+    numCPUs: 4
+    memoryMiB: 8192
+    diskGiB: 40
+    cloneMode: full
+    tag: nodes/autoscaled
+    zone: zone-1
+    bootstrap: {file: user-data, format: cloud-init}
+";
+
+#[test]
+fn a_group_of_clones_has_an_id_and_the_hardware_of_the_rules() {
+    let parsed = parse("groups.yaml", CLONES, &MachineKind::Clone).unwrap();
+    assert_eq!(parsed.refused, []);
+    let group = &parsed.groups[0];
+    assert_eq!((group.id.as_str(), group.zone()), ("vcenter/workers", Some("zone-1")));
+    let shape =
+        |text: &str| match parse("f", text, &MachineKind::Clone).unwrap().groups.remove(0).shape {
+            Shape::Clone(shape) => shape,
+            other => panic!("{other:?}"),
+        };
+    let (good, least) = (shape(CLONES), CLONES.replace("numCPUs: 4", "numCPUs: 1"));
+    assert_eq!((good.cpus(), good.memory_mib()), (Some(4), Some(8192)));
+    assert_eq!((good.tag(), good.clone_mode), (Some(("nodes", "autoscaled")), CloneMode::Full));
+    let least = shape(&least.replace("memoryMiB: 8192", "memoryMiB: 0"));
+    assert_eq!((least.cpus(), least.memory_mib()), (Some(2), Some(2048)));
+    let lines = CLONES.lines().filter(|it| {
+        !["numCPUs", "memoryMiB", "diskGiB", "cloneMode"].iter().any(|key| it.contains(key))
+    });
+    let plain = shape(&lines.collect::<Vec<_>>().join("\n"));
+    assert_eq!(
+        (plain.cpus(), plain.memory_mib(), plain.clone_mode),
+        (None, None, CloneMode::Linked)
+    );
+}
+
+#[test]
+fn each_wrong_value_of_a_group_of_clones_is_refused_with_its_key() {
+    const AT: &str = "groups.yaml: group workers: ";
+    for (old, new, want) in [
+        ("clone:", "clones:", "clones: unknown field `clones`"),
+        ("datacenter: DC0", "datacenter: ''", "clone: datacenter: is empty; name the object"),
+        ("template: ubuntu", "template: /", "clone: template: is empty; name the object"),
+        ("folder: nodes", "folder: ' '", "clone: folder: is empty; name the object"),
+        ("    folder: nodes\n", "", "clone: missing field `folder`"),
+        ("C0/Resources", "''", "clone: resourcePool: is empty; name the object"),
+        ("datastore: ds", "datastore: ''", "clone: datastore: is empty; name the object"),
+        ("networks: [lan]", "networks: ['']", "clone: networks: is empty; name the object"),
+        ("networks: [lan]", "networks: lan", "clone.networks: invalid type"),
+        (
+            "networks: [lan]",
+            "networks: [a, b, c, d, e, f, g, h, i, j, k]",
+            "clone: networks: 11 networks are too many; name at most 10",
+        ),
+        ("numCPUs: 4", "numCPUs: -1", "clone.numCPUs: invalid value"),
+        (
+            "numCPUs: 4",
+            "numCPUs: 769",
+            "clone: numCPUs: \"769\" is not a valid size; write at most 768",
+        ),
+        ("8192", "8191", "clone: memoryMiB: \"8191\" is not a valid size; write a multiple of 4"),
+        (
+            "diskGiB: 40",
+            "diskGiB: 0",
+            "clone: diskGiB: \"0\" is not a valid size; write 1 to 65535",
+        ),
+        (
+            "cloneMode: full",
+            "cloneMode: linked",
+            "clone: diskGiB: the disk of a linked clone cannot grow; write cloneMode: full, or leave \
+             diskGiB out",
+        ),
+        ("cloneMode: full", "cloneMode: half", "clone.cloneMode: unknown variant `half`"),
+        (
+            "nodes/autoscaled",
+            "autoscaled",
+            "clone: tag: \"autoscaled\" does not name a tag; write CATEGORY/NAME",
+        ),
+        (
+            "nodes/autoscaled",
+            "/autoscaled",
+            "clone: tag: \"/autoscaled\" does not name a tag; write CATEGORY/NAME",
+        ),
+        ("zone: zone-1", "zone: ''", "clone: zone: is empty; name the object"),
+        (
+            "file: user-data",
+            "file: ''",
+            "clone: bootstrap: file: is empty; name the file with the user-data",
+        ),
+        (
+            "format: cloud-init",
+            "format: sysprep",
+            "clone.bootstrap.format: unknown variant `sysprep`",
+        ),
+        (
+            "    bootstrap: {file: user-data, format: cloud-init}\n",
+            "",
+            "clone: missing field `bootstrap`",
+        ),
+    ] {
+        assert!(CLONES.contains(old), "{old}");
+        let text = CLONES.replacen(old, new, 1);
+        let parsed = parse("groups.yaml", &text, &MachineKind::Clone).unwrap();
+        let errors: Vec<String> = parsed.refused.iter().map(InputError::to_string).collect();
+        let wanted = format!("{AT}{want}");
+        assert!(errors.len() == 1 && errors[0].starts_with(&wanted), "{errors:?}\nlacks {wanted}");
+    }
+}
+
+#[test]
+fn a_group_of_another_backend_is_refused_with_the_key_of_this_one() {
+    for (text, machines, want) in [
+        (
+            GOOD,
+            MachineKind::Clone,
+            "machine: the key belongs to another --backend; write clone instead",
+        ),
+        (
+            CLONES,
+            MachineKind::virtual_machines("ns"),
+            "clone: the key belongs to another --backend; write machine instead",
+        ),
+    ] {
+        let parsed = parse("groups.yaml", text, &machines).unwrap();
+        let errors: Vec<String> = parsed.refused.iter().map(InputError::to_string).collect();
+        assert_eq!(errors, [format!("groups.yaml: group workers: {want}")]);
+    }
 }

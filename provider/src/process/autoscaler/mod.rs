@@ -1,5 +1,8 @@
 //! `provider autoscaler` as a process: kubeconfig, files, signals and the socket.
 
+mod journal;
+mod vcenter;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -8,8 +11,8 @@ use std::{
 
 use anyhow::Context as _;
 use provider::{
-    AutoscalerBackend, AutoscalerDeps, GroupsFile, HealthEndpoint, InputError, SupervisorLink,
-    Telemetry, TlsFiles,
+    AutoscalerBackend, AutoscalerDeps, Clock, GroupsFile, HealthEndpoint, InputError,
+    SupervisorLink, Telemetry, TlsFiles,
     cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 use tokio::net::TcpListener;
@@ -33,7 +36,8 @@ pub(crate) fn run(arguments: AutoscalerArguments) -> Result<(), Failure> {
 }
 
 async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
-    let backend = backend(&arguments).await?;
+    let (clock, seed) = (clock(), seed());
+    let backend = backend(&arguments, &clock, seed).await?;
     let stop = CancellationToken::new();
     let address = arguments.listen;
     let telemetry = Arc::new(Telemetry::of_autoscaler());
@@ -47,8 +51,8 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
         tls: tls(&arguments),
         gpu_label: arguments.gpu_label,
         telemetry: Arc::clone(&telemetry),
-        clock: clock(),
-        seed: seed(),
+        clock,
+        seed,
         stop: stop.clone(),
     };
     let ready = deps.prepare()?;
@@ -99,9 +103,14 @@ async fn show<T>(
     })
 }
 
-/// Makes the client of the platform from its kubeconfig.
-async fn backend(arguments: &AutoscalerArguments) -> Result<AutoscalerBackend, InputError> {
+/// Makes the client of the platform from its files.
+async fn backend(
+    arguments: &AutoscalerArguments,
+    clock: &Clock,
+    seed: u64,
+) -> Result<AutoscalerBackend, InputError> {
     match arguments.backend {
+        AutoscalerBackendName::Vcenter => vcenter::backend(arguments, clock, seed).await,
         AutoscalerBackendName::Supervisor => {
             let missing = || InputError::new("is required").in_flag("supervisor-kubeconfig");
             let path = arguments.supervisor_kubeconfig.as_deref().ok_or_else(missing)?;

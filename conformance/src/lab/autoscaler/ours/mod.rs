@@ -1,4 +1,6 @@
-//! Our server over the Supervisor of a sim, in this process and in virtual time.
+//! Our server over the Supervisor or the vCenter of a sim, in this process and in virtual time.
+
+mod vcenter;
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -24,6 +26,8 @@ use super::subject::{
     Act, ActError, Connection, Control, Credentials, Endpoint, Overrides, Setting, Subject,
 };
 use super::tls::{HOST, TlsMaterial};
+
+pub use vcenter::MemoryJournal;
 
 const AGENT: &str = "autoscaler";
 /// Label of Nodes with GPUs.
@@ -51,9 +55,28 @@ const GROUPS: &str = "groups:
 - {name: tuned, max: 2, machine: *machine, options: {scaleDownUnneededTime: 77s}}
 ";
 
+/// Platform of our server's machines.
+#[derive(Clone)]
+enum Platform {
+    Supervisor,
+    /// The vCenter, with the journal of the server.
+    Vcenter(MemoryJournal),
+}
+
+impl Platform {
+    /// Returns the ID of a group.
+    fn id(&self, group: &str) -> String {
+        match self {
+            Self::Supervisor => format!("VirtualMachine/workloads/{group}"),
+            Self::Vcenter(_) => format!("vcenter/{group}"),
+        }
+    }
+}
+
 /// Our server and the sim behind it. Clones share both.
 #[derive(Clone)]
 pub struct Ours {
+    platform: Platform,
     sim: Arc<Sim>,
     groups: Arc<str>,
     seed: u64,
@@ -97,9 +120,25 @@ impl Ours {
     ///
     /// If sim or server cannot be started, or the machine cannot be requested.
     pub async fn for_checks(seed: u64, is_tls: bool) -> Result<Self, String> {
-        let ours = Self::start(GROUPS.to_owned(), seed, is_tls).await?;
+        Self::start(GROUPS.to_owned(), seed, is_tls).await?.with_minimum().await
+    }
+
+    /// Like [`Self::for_checks`], over a vCenter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::for_checks`].
+    pub async fn for_checks_of_vcenter(seed: u64, is_tls: bool) -> Result<Self, String> {
+        let ours = Self::over_vcenter(vcenter::GROUPS.to_owned(), seed, is_tls)?;
+        ours.run(seed).await?;
+        ours.with_minimum().await
+    }
+
+    /// Gives the group `pair` the machine that its minimum demands.
+    async fn with_minimum(self) -> Result<Self, String> {
+        let ours = self;
         let connection = ours.connect(Credentials::Expected).await.map_err(|it| it.to_string())?;
-        let request = super::wire::Resize::new("VirtualMachine/workloads/pair", 1);
+        let request = super::wire::Resize::new(&ours.platform.id("pair"), 1);
         let deadline = Duration::from_secs(5);
         let call = connection.channel.call::<super::wire::Empty>(
             "NodeGroupIncreaseSize",
@@ -132,7 +171,39 @@ impl Ours {
         let topology = Topology::zones(1).machines(0).supervisor();
         let sim = Arc::new(Sim::builder().topology(topology).seed(seed).start());
         let tls = is_tls.then(TlsMaterial::generate).transpose().map_err(|it| it.to_string())?;
-        let ours = Self {
+        let ours = Self::with(Platform::Supervisor, sim, groups, seed, tls);
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "workers-bootstrap"},
+            "stringData": {"user-data": "#cloud-config"},
+        });
+        ours.create(SECRETS, &secret).await?;
+        Ok(ours)
+    }
+
+    /// Makes a sim with a template, a tag and no other machines, for our server with a file of groups
+    /// of clones. [`Self::run`] starts the server.
+    ///
+    /// # Errors
+    ///
+    /// If the sim cannot be started.
+    pub fn over_vcenter(groups: String, seed: u64, is_tls: bool) -> Result<Self, String> {
+        let topology = Topology::zones(1).machines(0);
+        let sim = Arc::new(Sim::builder().topology(topology).seed(seed).start());
+        let tls = is_tls.then(TlsMaterial::generate).transpose().map_err(|it| it.to_string())?;
+        vcenter::furnish(&sim)?;
+        let platform = Platform::Vcenter(MemoryJournal::default());
+        Ok(Self::with(platform, sim, groups, seed, tls))
+    }
+
+    fn with(
+        platform: Platform,
+        sim: Arc<Sim>,
+        groups: String,
+        seed: u64,
+        tls: Option<TlsMaterial>,
+    ) -> Self {
+        Self {
+            platform,
             sim,
             groups: groups.into(),
             seed,
@@ -140,13 +211,25 @@ impl Ours {
             running: Arc::default(),
             rules: Arc::default(),
             deleted: Arc::default(),
-        };
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "workers-bootstrap"},
-            "stringData": {"user-data": "#cloud-config"},
-        });
-        ours.create(SECRETS, &secret).await?;
-        Ok(ours)
+        }
+    }
+
+    /// Returns the same sim for processes of the server with another file of groups.
+    #[must_use]
+    pub fn with_groups(self, groups: String) -> Self {
+        Self { groups: groups.into(), ..self }
+    }
+
+    /// Returns the journal of a server over a vCenter.
+    ///
+    /// # Panics
+    ///
+    /// If the server is over a Supervisor.
+    pub fn journal(&self) -> &MemoryJournal {
+        match &self.platform {
+            Platform::Vcenter(journal) => journal,
+            Platform::Supervisor => panic!("a server over a Supervisor has no journal"),
+        }
     }
 
     /// Returns the sim.
@@ -162,7 +245,7 @@ impl Ours {
             ("gpu", vec![]),
             ("tuned", vec![Setting::Unneeded]),
         ];
-        let id = |name: &str| format!("VirtualMachine/workloads/{name}");
+        let id = |name: &str| self.platform.id(name);
         let overrides: Overrides = overrides.into_iter().map(|(name, it)| (id(name), it)).collect();
         Subject {
             endpoint: Box::new(self.clone()),
@@ -181,23 +264,17 @@ impl Ours {
     ///
     /// If the groups cannot be read.
     pub async fn run(&self, seed: u64) -> Result<(), String> {
-        let supervisor = self.sim.supervisor().ok_or("the sim has no Supervisor")?;
         let stop = CancellationToken::new();
         let telemetry = Arc::new(Telemetry::of_autoscaler());
         let groups = Arc::clone(&self.groups);
+        let clock = Clock::starting_at(sim::VIRTUAL_EPOCH);
         let deps = AutoscalerDeps {
-            backend: AutoscalerBackend::Supervisor {
-                link: SupervisorLink {
-                    client: self.client(AGENT)?,
-                    namespace: supervisor.namespace().to_owned(),
-                },
-                version: VmOperatorVersion::V1Alpha5,
-            },
+            backend: self.backend(&clock, seed).await?,
             groups: Some(Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string())))),
             tls: self.tls.clone().map(tls_files),
             gpu_label: GPU_LABEL.to_owned(),
             telemetry: Arc::clone(&telemetry),
-            clock: Clock::starting_at(sim::VIRTUAL_EPOCH),
+            clock,
             seed,
             stop: stop.clone(),
         };
@@ -213,6 +290,19 @@ impl Ours {
             Some(Running { telemetry, pipes, stop, task });
         tokio::time::sleep(STARTS_IN).await;
         Ok(())
+    }
+
+    /// Returns the backend of a process of the server.
+    async fn backend(&self, clock: &Clock, seed: u64) -> Result<AutoscalerBackend, String> {
+        if let Platform::Vcenter(journal) = &self.platform {
+            return vcenter::backend(&self.sim, journal, clock, seed).await;
+        }
+        let supervisor = self.sim.supervisor().ok_or("the sim has no Supervisor")?;
+        let link = SupervisorLink {
+            client: self.client(AGENT)?,
+            namespace: supervisor.namespace().to_owned(),
+        };
+        Ok(AutoscalerBackend::Supervisor { link, version: VmOperatorVersion::V1Alpha5 })
     }
 
     /// Stops the process of the server in order, as SIGTERM does.
@@ -307,6 +397,45 @@ impl Ours {
     }
 
     async fn act(&self, act: &Act) -> Result<(), String> {
+        match &self.platform {
+            Platform::Supervisor => self.act_on_supervisor(act).await,
+            Platform::Vcenter(journal) => self.act_on_vcenter(journal, act).await,
+        }
+    }
+
+    async fn act_on_vcenter(&self, journal: &MemoryJournal, act: &Act) -> Result<(), String> {
+        let add = |rule: Rule| {
+            let rule = self.sim.fault(rule).map_err(|err| err.to_string())?;
+            self.rules.lock().expect("no holder panics").push(rule);
+            Ok(())
+        };
+        match act {
+            Act::RefuseCreations => {
+                journal.refuse(true);
+                Ok(())
+            }
+            Act::ExhaustCapacity => add(vcenter::failing_clones("InsufficientResourcesFault")),
+            Act::BreakConfiguration => vcenter::remove_template(&self.sim),
+            Act::HoldCreations => add(vcenter::failing_clones("TaskInProgress")),
+            Act::SlowDeletions => vcenter::hold_tasks(&self.sim, true),
+            Act::Release => {
+                self.rules.lock().expect("no holder panics").clear();
+                vcenter::release(&self.sim, journal)
+            }
+            Act::DestroyMachine(id) => vcenter::destroy(&self.sim, id),
+            Act::StopBackend => add(Rule::new("down", [Action::Reset]).on(sim::Face::Soap)),
+            Act::StartBackend => {
+                self.rules.lock().expect("no holder panics").clear();
+                Ok(())
+            }
+            Act::Restart => {
+                self.kill();
+                self.run(self.seed).await
+            }
+        }
+    }
+
+    async fn act_on_supervisor(&self, act: &Act) -> Result<(), String> {
         match act {
             Act::RefuseCreations => {
                 let refusal = Action::KubeStatus(KubeStatus::new(403));

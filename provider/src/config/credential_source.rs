@@ -15,24 +15,32 @@ use futures::future::BoxFuture;
 use provider_vcenter::{Chain, Credential, CredentialError, CredentialSource};
 use serde_json::Value;
 
-use crate::{
-    cluster::Cluster,
-    config::{CredentialRef, SecretData, VcenterConfig, parse_secret},
-};
+use super::{CredentialRef, SecretData, VcenterConfig, parse_secret};
+use crate::cluster::Cluster;
 
 /// Function that reads a directory of credentials and returns content by file name. The provider
 /// calls it before every login to a vCenter whose credentials are in a directory.
 pub type SecretFiles = Arc<dyn Fn(&Path) -> Result<SecretData, String> + Send + Sync>;
 
 /// Source of the credential of one vCenter.
-pub(super) struct Credentials {
-    pub(super) vcenter: VcenterConfig,
-    pub(super) cluster: Cluster,
-    pub(super) files: Option<SecretFiles>,
-    pub(super) last: Mutex<Option<Credential>>,
+pub(crate) struct Credentials {
+    vcenter: VcenterConfig,
+    /// Cluster with the Secret; `None` if the caller has none.
+    cluster: Option<Cluster>,
+    files: Option<SecretFiles>,
+    last: Mutex<Option<Credential>>,
 }
 
 impl Credentials {
+    /// Returns the source for a vCenter. `cluster` has the Secret, if one has the credential.
+    pub(crate) fn new(
+        vcenter: &VcenterConfig,
+        cluster: Option<Cluster>,
+        files: Option<SecretFiles>,
+    ) -> Self {
+        Self { vcenter: vcenter.clone(), cluster, files, last: Mutex::new(None) }
+    }
+
     async fn data(&self) -> Result<Option<SecretData>, CredentialError> {
         match &self.vcenter.credentials {
             CredentialRef::None => Ok(None),
@@ -48,7 +56,10 @@ impl Credentials {
             }
             CredentialRef::Secret { namespace, name } => {
                 let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-                let secret = self.cluster.get(&path).await.map_err(|err| {
+                let cluster = self.cluster.as_ref().ok_or_else(|| {
+                    CredentialError(format!("Secret {namespace}/{name}: no cluster is known"))
+                })?;
+                let secret = cluster.get(&path).await.map_err(|err| {
                     CredentialError(format!("Secret {namespace}/{name}: {}", Chain(&err)))
                 })?;
                 decode(&secret)

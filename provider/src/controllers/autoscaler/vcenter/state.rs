@@ -1,0 +1,261 @@
+//! What the backend knows: the journal, the machines of the last view, and the progress of its own
+//! work. Pure, except for tokio's clock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use provider_vcenter::MoRef;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{
+    super::{
+        group::Group,
+        instance::{Instance, State as InstanceState},
+        plan::{Cause, Membership, NamedNode},
+    },
+    failure::{Shows, Trouble},
+    journal::{Intent, IntentState, Journal},
+    machine::Seen,
+    source::{Source, Unresolved},
+};
+use crate::model::ProviderId;
+
+/// Time for which a failure that may pass lasts before the autoscaler learns of it.
+const GRACE: Duration = Duration::from_secs(120);
+/// Pauses between attempts.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Time for which the server remembers a machine that vanished.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
+/// State of the backend.
+pub(super) struct State {
+    /// The journal as it was last written.
+    pub(super) journal: Journal,
+    /// Reason why the server must change nothing any more.
+    pub(super) lost: Option<String>,
+    pub(super) groups: BTreeMap<String, Arc<Group>>,
+    pub(super) folders: BTreeMap<String, Result<MoRef, Unresolved>>,
+    pub(super) sources: BTreeMap<String, Result<Source, Unresolved>>,
+    /// Work on machines by their instance UUIDs.
+    pub(super) work: BTreeMap<Uuid, Work>,
+    /// Machines of the last view by their instance UUIDs.
+    pub(super) seen: BTreeMap<Uuid, Seen>,
+    /// Names of the machines of the last view.
+    pub(super) names: BTreeSet<String>,
+    /// Machines with the mark of a group that the journal lacks.
+    pub(super) strays: BTreeMap<MoRef, Stray>,
+    /// Machines that the journal lacks and whose marks were read.
+    pub(super) examined: BTreeSet<MoRef>,
+    /// Begin of the last view; `None` before the first one.
+    pub(super) viewed_at: Option<Instant>,
+    /// Provider IDs of machines that vanished.
+    vanished: BTreeMap<String, Instant>,
+}
+
+/// A machine with the mark of a group that the journal lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stray {
+    pub(super) group: String,
+    pub(super) name: String,
+    pub(super) bios: Uuid,
+    pub(super) instance: Uuid,
+}
+
+/// Work on one machine.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Work {
+    /// True while a task works on the machine.
+    pub(super) is_busy: bool,
+    /// True if the machine exists, or a clone may be running.
+    pub(super) is_started: bool,
+    /// True if a decrease gives the machine up, so that its clone must not start.
+    pub(super) is_given_up: bool,
+    /// True if the machine has run.
+    pub(super) has_run: bool,
+    /// Time at which this server powered the machine on.
+    pub(super) made_at: Option<Instant>,
+    /// The failure of the last attempt, and the time of the first one.
+    trouble: Option<(Trouble, Instant)>,
+    n_failures: u32,
+    not_before: Option<Instant>,
+    /// Number of views in a row without the machine.
+    pub(super) n_missed: u32,
+    /// The call that asked for the present state.
+    pub(super) cause: Option<Cause>,
+}
+
+impl Work {
+    /// Counts a failed attempt, and returns true if the autoscaler learns of the failure from now
+    /// on.
+    pub(super) fn failed(&mut self, trouble: Trouble) -> bool {
+        let was_shown = self.shown().is_some();
+        let since = self.trouble.as_ref().map_or_else(Instant::now, |(_, since)| *since);
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.n_failures.min(8)).min(LONGEST_PAUSE);
+        self.n_failures += 1;
+        self.not_before = Some(Instant::now() + pause);
+        self.trouble = Some((trouble, since));
+        !was_shown && self.shown().is_some()
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        (self.trouble, self.n_failures, self.not_before) = (None, 0, None);
+    }
+
+    /// Returns the failure that the autoscaler learns of.
+    fn shown(&self) -> Option<&Trouble> {
+        let (trouble, since) = self.trouble.as_ref()?;
+        let is_shown = match trouble.shows {
+            Shows::AtOnce => true,
+            Shows::AfterGrace => since.elapsed() >= GRACE,
+            Shows::Never => false,
+        };
+        is_shown.then_some(trouble)
+    }
+
+    fn is_due(&self) -> bool {
+        !self.is_busy && self.not_before.is_none_or(|at| at <= Instant::now())
+    }
+}
+
+impl State {
+    pub(super) fn new(journal: Journal) -> Self {
+        // An earlier server may have begun to clone a machine.
+        let started = |it: &Intent| (it.instance, Work { is_started: true, ..Work::default() });
+        Self {
+            work: journal.machines().iter().map(started).collect(),
+            journal,
+            lost: None,
+            groups: BTreeMap::new(),
+            folders: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            names: BTreeSet::new(),
+            strays: BTreeMap::new(),
+            examined: BTreeSet::new(),
+            viewed_at: None,
+            vanished: BTreeMap::new(),
+        }
+    }
+
+    /// The machines that are not deleted, oldest first.
+    pub(super) fn present(&self) -> impl Iterator<Item = &Intent> {
+        self.journal.machines().iter().filter(|it| it.state != IntentState::Deleted)
+    }
+
+    pub(super) fn work(&mut self, instance: Uuid) -> &mut Work {
+        self.work.entry(instance).or_default()
+    }
+
+    /// Returns the machines on which work can begin, and marks them as busy.
+    pub(super) fn begin_due(&mut self, now: Timestamp) -> Vec<(Uuid, IntentState)> {
+        let is_due = |it: &&Intent| {
+            let has_work = match it.state {
+                IntentState::Wanted => {
+                    self.groups.contains_key(&it.group)
+                        && it.held_until.is_none_or(|until| until <= now)
+                        && !self.work.get(&it.instance).is_some_and(|it| it.is_given_up)
+                }
+                IntentState::Deleting => true,
+                IntentState::Made | IntentState::Deleted => false,
+            };
+            has_work && self.work.get(&it.instance).is_none_or(Work::is_due)
+        };
+        let due: Vec<_> = self.present().filter(is_due).map(|it| (it.instance, it.state)).collect();
+        for (instance, _) in &due {
+            self.work(*instance).is_busy = true;
+        }
+        due
+    }
+
+    /// Forgets the work on machines that the journal no longer has.
+    pub(super) fn tidy(&mut self) {
+        let known: BTreeSet<Uuid> = self.journal.machines().iter().map(|it| it.instance).collect();
+        self.work.retain(|instance, _| known.contains(instance));
+        self.vanished.retain(|_, at| at.elapsed() < REMEMBERED);
+    }
+
+    /// Remembers that a machine vanished.
+    pub(super) fn remember_vanished(&mut self, id: String) {
+        self.vanished.insert(id, Instant::now());
+    }
+
+    pub(super) fn has_vanished(&self, bios: Uuid) -> bool {
+        self.vanished.contains_key(&ProviderId(bios).to_string())
+    }
+
+    pub(super) fn instances(&self, group: &str) -> Vec<Instance> {
+        self.present().filter(|it| it.group == group).map(|it| self.instance(it)).collect()
+    }
+
+    fn instance(&self, intent: &Intent) -> Instance {
+        let work = self.work.get(&intent.instance);
+        let state = match intent.state {
+            IntentState::Deleting | IntentState::Deleted => InstanceState::Deleting,
+            IntentState::Made if work.is_some_and(|it| it.has_run) => InstanceState::Running,
+            IntentState::Made => InstanceState::Creating,
+            IntentState::Wanted => match work.and_then(Work::shown) {
+                Some(trouble) => InstanceState::Failed(trouble.failure.clone()),
+                None => InstanceState::Creating,
+            },
+        };
+        Instance {
+            id: intent.provider_id().into(),
+            name: intent.name.clone(),
+            state,
+            is_materialized: intent.state == IntentState::Made
+                || work.is_some_and(|it| it.is_started)
+                || self.seen.contains_key(&intent.instance),
+        }
+    }
+
+    /// The machine of a node. The provider ID decides, byte for byte; the name decides only for a
+    /// node without provider ID.
+    pub(super) fn find(&self, id: &str, name: &str) -> Option<&Intent> {
+        let mut found = self.journal.machines().iter().filter(|it| {
+            if id.is_empty() {
+                it.name == name && !name.is_empty() && it.state != IntentState::Deleted
+            } else {
+                it.provider_id().to_string() == id
+            }
+        });
+        let first = found.next();
+        first.filter(|_| found.next().is_none())
+    }
+
+    pub(super) fn membership(&self, group: &str, node: &NamedNode) -> Membership {
+        match self.find(&node.id, &node.name) {
+            Some(intent) if intent.group != group => Membership::Elsewhere(intent.group.clone()),
+            Some(intent) if intent.state == IntentState::Deleted => Membership::Deleted,
+            Some(intent) => Membership::Here(Box::new(self.instance(intent))),
+            None if self.vanished.contains_key(&node.id) => Membership::Deleted,
+            None => Membership::Unknown,
+        }
+    }
+
+    /// Returns the reason why the machines that vCenter has contradict the journal.
+    pub(super) fn contradiction(&self, vcenter: Option<&str>) -> Option<String> {
+        if let (Some(of_journal), Some(actual)) = (&self.journal.vcenter, vcenter)
+            && of_journal != actual
+        {
+            return Some(format!(
+                "the journal is about the vCenter with instance UUID {of_journal}, and this one has \
+                 {actual}; correct --cloud-config, or use another journal"
+            ));
+        }
+        if !self.journal.is_fresh() || self.strays.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> = self.strays.values().map(|it| it.name.as_str()).collect();
+        Some(format!(
+            "the journal is new, but vCenter has machines of an earlier one: {}; restore the \
+             journal, or set adopt: true for their groups",
+            names.join(", ")
+        ))
+    }
+}

@@ -1,0 +1,82 @@
+//! The vCenter backend of the process: configuration, credential and journal.
+
+use std::{path::Path, sync::Arc};
+
+use provider::{
+    AutoscalerBackend, AutoscalerJournal, Clock, ConfigMapJournal, CredentialRef, InputError,
+    JournalStore, UnknownKeys, VcenterLink, cli::AutoscalerArguments,
+};
+
+use super::journal;
+use crate::process::{
+    LoadedConfig, files::read_secrets, files::read_text, kube::client_from_file,
+    kube::in_cluster_client, load,
+};
+
+/// Reads the configuration and opens the journal.
+pub(super) async fn backend(
+    arguments: &AutoscalerArguments,
+    clock: &Clock,
+    seed: u64,
+) -> Result<AutoscalerBackend, InputError> {
+    let path = arguments
+        .cloud_config
+        .as_deref()
+        .ok_or_else(|| InputError::new("is required").remedy("give it").in_flag("cloud-config"))?;
+    let in_flag = |err: InputError| err.in_source(format!("--cloud-config {}", path.display()));
+    let text = read_text(path).map_err(in_flag)?;
+    let LoadedConfig { mut config, mut transports, .. } = load(path, text, UnknownKeys::Warn)?;
+    let [_] = &config.vcenters[..] else {
+        let names: Vec<&str> = config.vcenters.iter().map(|it| it.endpoint.name.as_str()).collect();
+        let problem = format!("names several vCenters: {}", names.join(", "));
+        let err = InputError::new(problem);
+        return Err(in_flag(err.remedy("write a file with the vCenter of the groups alone")));
+    };
+    let vcenter = config.vcenters.remove(0);
+    let transport = transports.remove(&vcenter.endpoint.name).ok_or_else(|| {
+        in_flag(InputError::new("no transport was made, which is a bug of the provider"))
+    })?;
+    let cluster = cluster(arguments).await?;
+    if cluster.is_none() && matches!(vcenter.credentials, CredentialRef::Secret { .. }) {
+        let err = InputError::new("names a Secret, and no cluster is known");
+        return Err(in_flag(err.remedy("give --journal-kubeconfig")));
+    }
+    let journal = AutoscalerJournal::open(store(arguments, &cluster)?, clock, seed).await?;
+    let link = VcenterLink {
+        config: vcenter,
+        transport,
+        cluster,
+        secret_files: Some(Arc::new(|path: &Path| {
+            read_secrets(path).map_err(|err| format!("{}: {err}", path.display()))
+        })),
+    };
+    let read_bootstrap =
+        Arc::new(|path: &Path| std::fs::read(path).map_err(|err| format!("cannot be read: {err}")));
+    Ok(AutoscalerBackend::Vcenter { link: Box::new(link), journal, read_bootstrap })
+}
+
+/// Returns a client of the cluster of `--journal-kubeconfig`, or of this pod; `None` without both.
+async fn cluster(arguments: &AutoscalerArguments) -> Result<Option<kube::Client>, InputError> {
+    match &arguments.journal_kubeconfig {
+        Some(path) => client_from_file("journal-kubeconfig", path, None).await.map(Some),
+        None => Ok(in_cluster_client()),
+    }
+}
+
+/// Returns the store of the journal.
+fn store(
+    arguments: &AutoscalerArguments,
+    cluster: &Option<kube::Client>,
+) -> Result<Arc<dyn JournalStore>, InputError> {
+    match (&arguments.journal, &arguments.journal_config_map, cluster) {
+        (_, Some((namespace, name)), Some(client)) => {
+            Ok(Arc::new(ConfigMapJournal::new(client.clone(), namespace, name)))
+        }
+        (_, Some((namespace, name)), None) => {
+            let err = InputError::new("no cluster is known").remedy("give --journal-kubeconfig");
+            Err(err.in_source(format!("--journal-config-map {namespace}/{name}")))
+        }
+        (Some(path), None, _) => Ok(journal::file(path)),
+        (None, None, _) => Err(InputError::new("is required").remedy("give it").in_flag("journal")),
+    }
+}
