@@ -1,6 +1,6 @@
 //! Plays the life of a group, 0 → 3 → 1 → 0 machines, once per call of our server for the Cluster
-//! Autoscaler to the Supervisor and per failure of this call. No failure may lose a machine, make
-//! one twice, or delete one that the autoscaler did not name.
+//! Autoscaler to its platform and per failure of this call. No failure may lose a machine, make one
+//! twice, or delete one that the autoscaler did not name.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -10,9 +10,10 @@ use conformance::lab::autoscaler::{
     Answer, Asked, Credentials, Endpoint as _, Generation, Instance, Ours, SentNode, Session,
     Transcript,
 };
-use sim::faults::{Action, KubeStatus, Rule};
+use sim::Face;
+use sim::faults::{Action, HttpStatus, KubeStatus, Rule};
 
-use super::autoscaler::{GROUP, objects, running};
+use super::{autoscaler, autoscaler_vcenter};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Pause between two loops of the autoscaler.
@@ -20,10 +21,66 @@ const SCAN: Duration = Duration::from_secs(10);
 /// Number of loops after which the autoscaler must have reached what it wants.
 const PATIENCE: u32 = 90;
 
+/// Platform of the machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Platform {
+    Supervisor,
+    Vcenter,
+}
+
+impl Platform {
+    /// Returns a sim without machines, for a server with one group.
+    async fn sim(self) -> Ours {
+        let groups = |machine| format!("groups:\n- {{name: workers, max: 3, {machine}}}\n");
+        match self {
+            Self::Supervisor => {
+                let machine = "machine: {className: best-effort-small, \
+                               imageName: vmi-0123456789abcdef0, storageClass: gold, \
+                               bootstrap: {secretName: workers-bootstrap}}";
+                Ours::start_later(groups(machine), 1, false).await.unwrap()
+            }
+            Self::Vcenter => {
+                let clone = "clone: {datacenter: DC0, template: ubuntu, folder: /DC0/vm, \
+                             resourcePool: DC0_C0/Resources, tag: nodes/autoscaled, \
+                             bootstrap: {file: user-data}}";
+                Ours::over_vcenter(groups(clone), 1, false).unwrap()
+            }
+        }
+    }
+
+    fn group(self) -> &'static str {
+        match self {
+            Self::Supervisor => autoscaler::GROUP,
+            Self::Vcenter => autoscaler_vcenter::GROUP,
+        }
+    }
+
+    /// Returns the provider IDs of the machines that run, and the number of all machines.
+    fn machines(self, ours: &Ours) -> (BTreeSet<String>, usize) {
+        let (running, n) = match self {
+            Self::Supervisor => (autoscaler::running(ours.sim()), autoscaler::objects(ours.sim())),
+            Self::Vcenter => {
+                let all = autoscaler_vcenter::machines(ours.sim());
+                (autoscaler_vcenter::running(ours.sim()), all.len())
+            }
+        };
+        (running.into_iter().collect(), n)
+    }
+
+    /// Selects the calls that may fail: all of those to a Supervisor; those to a vCenter that change
+    /// something or look for a machine.
+    fn calls(self, rule: Rule) -> Rule {
+        match self {
+            Self::Supervisor => rule.on(Face::Supervisor).user_agent(Ours::AGENT),
+            Self::Vcenter => rule.op(["@write", "FindAllByUuid", "FindByUuid", "Login"]),
+        }
+    }
+}
+
 /// Fate of one call.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
-    /// The Supervisor refuses it.
+    /// The platform refuses it.
     Refused,
     /// The connection breaks before it takes effect.
     CutBefore,
@@ -40,14 +97,14 @@ impl Failure {
         [Self::Refused, Self::CutBefore, Self::CutAfter, Self::KilledBefore, Self::KilledAfter];
 
     /// Returns the rule for the n-th call of the server.
-    fn rule(self, n: u64) -> Rule {
+    fn rule(self, platform: Platform, n: u64) -> Rule {
         let action = match self {
+            Self::Refused if platform == Platform::Vcenter => Action::Status(HttpStatus::new(503)),
             Self::Refused => Action::KubeStatus(KubeStatus::new(500)),
             Self::CutBefore | Self::CutAfter => Action::Reset,
             Self::KilledBefore | Self::KilledAfter => Action::Blackhole,
         };
-        let rule =
-            Rule::new("failure", [action]).on(sim::Face::Supervisor).user_agent(Ours::AGENT).nth(n);
+        let rule = platform.calls(Rule::new("failure", [action])).nth(n);
         if matches!(self, Self::CutAfter | Self::KilledAfter) { rule.applied() } else { rule }
     }
 
@@ -58,6 +115,7 @@ impl Failure {
 
 /// The autoscaler of the life.
 struct Life {
+    platform: Platform,
     ours: Ours,
     /// A group that a failed increase changed, before and after.
     half_done: Mutex<Option<String>>,
@@ -87,10 +145,16 @@ impl Life {
 
     /// Increases the group. A failure that the server answers must leave the group as it was.
     async fn increase(&self, session: &Session, delta: i32) -> Answer<()> {
-        let before = (session.target(GROUP).await?, session.live(GROUP).await?);
-        let answer = session.increase(GROUP, delta).await;
+        let before = (
+            session.target(self.platform.group()).await?,
+            session.live(self.platform.group()).await?,
+        );
+        let answer = session.increase(self.platform.group(), delta).await;
         if answer.as_ref().is_err_and(|it| it.is_answer) {
-            let after = (session.target(GROUP).await?, session.live(GROUP).await?);
+            let after = (
+                session.target(self.platform.group()).await?,
+                session.live(self.platform.group()).await?,
+            );
             if before != after {
                 *self.half_done.lock().unwrap() = Some(format!("{before:?} became {after:?}"));
             }
@@ -101,11 +165,11 @@ impl Life {
     /// Raises the size to `n`, and returns the IDs when all instances run.
     async fn grow(&self, n: i32) -> Result<BTreeSet<String>, String> {
         let run = self.until(async |session| {
-            let size = session.target(GROUP).await?;
+            let size = session.target(self.platform.group()).await?;
             if size < n {
                 self.increase(&session, n - size).await?;
             }
-            let all = session.instances(GROUP).await?;
+            let all = session.instances(self.platform.group()).await?;
             let run = all.iter().filter(|it| it.state() == Instance::RUNNING);
             let run: BTreeSet<String> = run.map(|it| it.id.clone()).collect();
             Ok((all.len() >= 3 && run.len() == all.len()).then_some(run))
@@ -120,12 +184,13 @@ impl Life {
     /// Deletes these instances, and returns when they are gone.
     async fn shrink(&self, ids: &BTreeSet<String>) -> Result<(), String> {
         let deleted = self.until(async |session| {
-            session.delete(GROUP, ids.iter().map(|id| SentNode::new(id, "node"))).await?;
+            let nodes = ids.iter().map(|id| SentNode::new(id, "node"));
+            session.delete(self.platform.group(), nodes).await?;
             Ok(Some(()))
         });
         deleted.await.ok_or("the deletion is never accepted")?;
         let gone = self.until(async |session| {
-            let all = session.instances(GROUP).await?;
+            let all = session.instances(self.platform.group()).await?;
             Ok(all.iter().all(|it| !ids.contains(&it.id)).then_some(()))
         });
         gone.await.ok_or("the instances are not gone")?;
@@ -136,16 +201,19 @@ impl Life {
     async fn agrees(&self, live: &BTreeSet<String>) -> Result<(), String> {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let shown = self.until(async |session| {
-            Ok(Some((session.target(GROUP).await?, session.live(GROUP).await?)))
+            Ok(Some((
+                session.target(self.platform.group()).await?,
+                session.live(self.platform.group()).await?,
+            )))
         });
         let (size, listed) = shown.await.ok_or("the server does not answer")?;
-        let machines: BTreeSet<String> = running(self.ours.sim()).into_iter().collect();
+        let (machines, n_machines) = self.platform.machines(&self.ours);
         let n = live.len();
         if usize::try_from(size) != Ok(n) || listed != *live {
             return Err(format!("the size is {size}, {listed:?} are listed, not {live:?}"));
         }
-        if machines != *live || objects(self.ours.sim()) != n {
-            return Err(format!("the machines {machines:?} run, not {live:?}"));
+        if machines != *live || n_machines != n {
+            return Err(format!("the machines {machines:?} run, not {live:?}; {n_machines} exist"));
         }
         Ok(())
     }
@@ -175,18 +243,18 @@ async fn killer(ours: Ours) {
 
 /// Plays the life with a failure of the n-th call. Returns whether the call took place, and what
 /// went wrong.
-fn play(failure: Failure, n: u64) -> (bool, Result<(), String>) {
+fn play(platform: Platform, failure: Failure, n: u64) -> (bool, Result<(), String>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
     runtime.block_on(async {
-        let ours = Ours::start_later(file(), 1, false).await.unwrap();
-        let _rule = ours.sim().fault(failure.rule(n)).unwrap();
+        let ours = platform.sim().await;
+        let _rule = ours.sim().fault(failure.rule(platform, n)).unwrap();
         ours.run(1).await.unwrap();
         let killer = failure.kills().then(|| tokio::spawn(killer(ours.clone())));
-        let life = Life { ours: ours.clone(), half_done: Mutex::default() };
+        let life = Life { platform, ours: ours.clone(), half_done: Mutex::default() };
         let mut outcome = life.play().await;
         if let Some(change) = life.half_done.into_inner().unwrap() {
             outcome = Err(format!("a failed increase changed the group: {change}"));
@@ -199,20 +267,13 @@ fn play(failure: Failure, n: u64) -> (bool, Result<(), String>) {
     })
 }
 
-fn file() -> String {
-    "groups:\n- name: workers\n  max: 3\n  machine: {className: best-effort-small, \
-     imageName: vmi-0123456789abcdef0, storageClass: gold, \
-     bootstrap: {secretName: workers-bootstrap}}\n"
-        .to_owned()
-}
-
-#[test]
-fn no_failure_of_a_call_loses_repeats_or_deletes_a_machine_that_was_not_named() {
+/// Plays the life once per failure and call. Returns the number of trials.
+fn sweep(platform: Platform) -> usize {
     let mut wrong = Vec::new();
     let mut n_played = 0;
     for failure in Failure::ALL {
         for n in 1.. {
-            let (has_fired, outcome) = play(failure, n);
+            let (has_fired, outcome) = play(platform, failure, n);
             if let Err(why) = outcome {
                 wrong.push(format!("{failure:?} {n}: {why}"));
             }
@@ -223,5 +284,17 @@ fn no_failure_of_a_call_loses_repeats_or_deletes_a_machine_that_was_not_named() 
         }
     }
     assert!(wrong.is_empty(), "{} of {n_played} trials:\n{}", wrong.len(), wrong.join("\n"));
+    n_played
+}
+
+#[test]
+fn no_failure_of_a_call_loses_repeats_or_deletes_a_machine_that_was_not_named() {
+    let n_played = sweep(Platform::Supervisor);
+    assert!(n_played > 50, "only {n_played} trials");
+}
+
+#[test]
+fn no_failure_of_a_call_to_a_vcenter_loses_repeats_or_destroys_a_machine_that_was_not_named() {
+    let n_played = sweep(Platform::Vcenter);
     assert!(n_played > 50, "only {n_played} trials");
 }

@@ -19,7 +19,7 @@ use sim::world::vcenter::{
 };
 use sim::world::{Command, Completion, Step, Topology, World, objects};
 
-const GROUP: &str = "vcenter/workers";
+pub(crate) const GROUP: &str = "vcenter/workers";
 const OTHER: &str = "vcenter/others";
 const DEADLINE: Duration = Duration::from_secs(5);
 const FAILED_PRECONDITION: i32 = 9;
@@ -116,7 +116,7 @@ impl Server {
 }
 
 /// Returns the machines other than the template, each with its name.
-fn machines(sim: &Sim) -> Vec<(String, Machine)> {
+pub(crate) fn machines(sim: &Sim) -> Vec<(String, Machine)> {
     let state = sim.world().read(|world| World::state(world).clone());
     let all = state.vcenter("vc0").unwrap().inventory.machines();
     let mut machines: Vec<(String, Machine)> =
@@ -127,7 +127,7 @@ fn machines(sim: &Sim) -> Vec<(String, Machine)> {
 }
 
 /// Returns the provider IDs of the machines that are powered on, in order.
-fn running(sim: &Sim) -> Vec<String> {
+pub(crate) fn running(sim: &Sim) -> Vec<String> {
     let on = machines(sim).into_iter().filter(|(_, it)| it.power == Power::PoweredOn);
     let mut ids: Vec<String> =
         on.map(|(_, it)| format!("vsphere://{}", it.config.uuid.unwrap())).collect();
