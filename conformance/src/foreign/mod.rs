@@ -19,12 +19,12 @@ pub mod cost;
 mod host;
 pub(crate) mod interruption;
 mod manifest;
-pub(crate) mod process_identity;
 mod run;
 #[doc(hidden)]
 pub mod sweep;
 
 pub use cargo_tests::Tests;
+pub(crate) use host::process_identity;
 
 // Hidden: for the program `conformance` and its tests.
 #[doc(hidden)]

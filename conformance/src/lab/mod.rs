@@ -11,7 +11,6 @@ mod bounds;
 pub mod capacity;
 pub(crate) mod capture;
 pub(crate) mod facts;
-pub(crate) mod memory;
 mod provider;
 mod replicas;
 mod run;
@@ -27,6 +26,7 @@ use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
 use crate::scenario::{Scenario, ScenarioStep};
+pub(crate) use bounds::memory;
 pub use bounds::{Bounds, ExceededBound, peak_resident};
 use bounds::{Guard, Watchdog};
 use provider::Replica;

@@ -7,6 +7,7 @@ mod listeners;
 mod namespace;
 mod port;
 mod process;
+pub(crate) mod process_identity;
 mod processor_wait;
 pub(super) mod remote;
 mod values;

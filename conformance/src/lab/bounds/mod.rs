@@ -6,6 +6,8 @@
 //! thread checks wall time and memory. An exceeded bound ends the case with a verdict and a
 //! transcript.
 
+pub(crate) mod memory;
+
 use std::fmt;
 use std::io::Write as _;
 use std::pin::Pin;

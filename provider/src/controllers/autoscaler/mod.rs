@@ -10,7 +10,7 @@
 //! | [`cluster_api`] | backend: machines of Cluster API |
 //! | [`supervisor`] | backend: machines as VirtualMachine objects of a Supervisor |
 //! | [`vcenter`] | backend: machines as clones of a template in a vCenter |
-//! | [`service`], [`status`], [`serve`], [`tls`] | the protocol and its connections |
+//! | [`server`] | the protocol and its connections |
 
 mod backend;
 mod cluster_api;
@@ -19,11 +19,8 @@ mod groups;
 mod instance;
 mod plan;
 mod replacements;
-mod serve;
-mod service;
-mod status;
+mod server;
 mod supervisor;
-mod tls;
 mod vcenter;
 
 use std::{sync::Arc, time::Duration};
@@ -38,10 +35,8 @@ use self::{
     group::MachineKind,
     groups::Groups,
     instance::{Instance, State},
-    serve::Services,
-    service::Service,
+    server::{Service, Services, Tls},
     supervisor::SupervisorMachines,
-    tls::Tls,
     vcenter::VcenterMachines,
 };
 use crate::{
@@ -56,7 +51,7 @@ use crate::{
 
 pub use cluster_api::{ClusterApiSettings, KubeletReservation};
 pub use groups::GroupsFile;
-pub use tls::TlsFiles;
+pub use server::TlsFiles;
 pub use vcenter::{
     AutoscalerJournal, BootstrapReader, ConfigMapJournal, JournalError, JournalStore,
 };
@@ -257,7 +252,7 @@ impl AutoscalerServer {
             biased;
             () = deps.stop.cancelled() => Ok(()),
             () = panicked.cancelled() => Err(AutoscalerPanicked),
-            () = serve::serve(listener, tls, services, &tasks) => Ok(()),
+            () = server::serve(listener, tls, services, &tasks) => Ok(()),
         };
         end((&tasks, &dropped), backend, &senders, &metrics).await;
         outcome

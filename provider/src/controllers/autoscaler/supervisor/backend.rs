@@ -9,7 +9,7 @@ use super::{
         backend::Backend,
         group::{Capacity, Group, GroupId},
         plan::{Cause, Deletion, Giving, Members, Membership, NamedNode},
-        status,
+        server::status,
     },
     CreateError, Created, DeleteError, MAX_AGE, SupervisorMachines, classes, follow,
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::super::super::{instance::one_line, status};
+use super::super::super::{instance::one_line, server::status};
 use crate::cluster::ClusterError;
 
 /// Reason why a change failed.

@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub type TlsFiles = Arc<dyn Fn() -> Result<[Vec<u8>; 3], InputError> + Send + Sync>;
 
 /// The TLS settings for the next connection, and the source of later ones.
-pub(super) struct Tls {
+pub(crate) struct Tls {
     files: TlsFiles,
     current: RwLock<([Vec<u8>; 3], Arc<ServerConfig>)>,
 }
@@ -35,20 +35,20 @@ impl Tls {
     ///
     /// If a file cannot be read, is no PEM file of its kind, or if certificate and key do not belong
     /// together.
-    pub(super) fn read(files: TlsFiles) -> Result<Self, InputError> {
+    pub(crate) fn read(files: TlsFiles) -> Result<Self, InputError> {
         let content = files()?;
         let config = config(&content)?;
         Ok(Self { files, current: RwLock::new((content, config)) })
     }
 
     /// Returns the settings for a new connection.
-    pub(super) fn current(&self) -> Arc<ServerConfig> {
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current.read().expect("nothing panics under this lock").1)
     }
 
     /// Reads the files again every 10 s, forever. Open connections stay; new ones use the new
     /// files. After an error the old settings stay, and the problem is logged once.
-    pub(super) async fn follow(&self) {
+    pub(crate) async fn follow(&self) {
         let mut told = None;
         loop {
             tokio::time::sleep(PERIOD).await;

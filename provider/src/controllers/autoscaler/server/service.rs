@@ -13,7 +13,7 @@ use externalgrpc::{
 use tokio::{sync::oneshot, time::Instant};
 use tonic::{Request, Response, Status};
 
-use super::{
+use super::super::{
     backend::Backend,
     group::{self, Group},
     groups::Groups,
@@ -390,7 +390,7 @@ mod tests {
     use prost::Message as _;
     use uuid::Uuid;
 
-    use super::super::instance::{Failure, FailureClass};
+    use super::super::super::instance::{Failure, FailureClass};
     use super::*;
     use crate::model::ProviderId;
 

@@ -3,11 +3,11 @@
 use provider_vcenter::Chain;
 use tonic::{Code, Status};
 
-use super::instance::one_line;
+use super::super::instance::one_line;
 use crate::cluster::ClusterError;
 
 /// Returns the name of a code in metrics, which is Go's.
-pub(super) fn name(code: Code) -> &'static str {
+pub(crate) fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
         Code::Cancelled => "Canceled",
@@ -30,7 +30,7 @@ pub(super) fn name(code: Code) -> &'static str {
 }
 
 /// Returns the status of a failed request.
-pub(super) fn of(err: &ClusterError) -> Status {
+pub(crate) fn of(err: &ClusterError) -> Status {
     let text = Chain(err).to_string();
     let says = |word: &str| text.to_lowercase().contains(word);
     let code = match err {

@@ -47,7 +47,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for OnTasks {
 
 /// The services of one port.
 #[derive(Clone)]
-pub(super) struct Services {
+pub(crate) struct Services {
     cloud_provider: CloudProviderServer<Service>,
     health: HealthServer<HealthService>,
     reporter: HealthReporter,
@@ -58,7 +58,7 @@ pub(super) struct Services {
 impl Services {
     /// Makes the services. [`Services::set_serving`] sets their health, which the caller does before
     /// it serves.
-    pub(super) fn new(service: Service, metrics: Arc<AutoscalerMetrics>) -> Self {
+    pub(crate) fn new(service: Service, metrics: Arc<AutoscalerMetrics>) -> Self {
         let reporter = HealthReporter::new();
         let health = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
         let cloud_provider = CloudProviderServer::new(service);
@@ -72,7 +72,7 @@ impl Services {
     }
 
     /// Sets the answer of gRPC health.
-    pub(super) async fn set_serving(&self, is_serving: bool) {
+    pub(crate) async fn set_serving(&self, is_serving: bool) {
         let status = if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing };
         for name in ["", externalgrpc::SERVICE] {
             self.reporter.set_service_status(name, status).await;
@@ -103,7 +103,7 @@ impl Services {
 
 /// Accepts connections until the stop. Then tells the clients to go away, and waits for a while
 /// until their open requests are answered.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     mut listener: impl Listener,
     tls: Option<Arc<Tls>>,
     services: Services,
