@@ -67,6 +67,7 @@ const SECRET_BURST: u32 = 10;
 const HEALTH: Duration = Duration::from_secs(1);
 
 /// Platform on which the server creates and deletes machines.
+#[non_exhaustive]
 pub enum AutoscalerBackend {
     /// VirtualMachine objects in one namespace of a Supervisor.
     Supervisor {
