@@ -730,3 +730,24 @@ async fn a_lost_answer_of_the_config_map_leaves_the_next_write_possible() {
         assert_eq!(config_map(&sim).read().await, Ok(Some("three".to_owned())), "{id}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_of_another_vcenter_is_not_changed() {
+    let server = Server::start(file(0, "")).await;
+    server.increase(2).await;
+    tokio::time::sleep(s(120)).await;
+    let journal = server.ours.journal().clone();
+    server.ours.kill();
+    for (name, _) in machines(server.sim()) {
+        server.sim().apply(Command::DeleteMachine(name.as_str().into())).unwrap();
+    }
+    let text = journal.text().unwrap();
+    let at = text.find("\"vcenter\":\"").unwrap() + 11;
+    journal.set(Some(format!("{}{}{}", &text[..at], "0000", &text[at + 4..])));
+    let server = Server::next(&server.ours, 3).await;
+    let before = journal.text();
+    tokio::time::sleep(s(120)).await;
+    assert_eq!(journal.text(), before);
+    let refusal = server.try_call::<Empty>("Refresh", Empty {}).await.unwrap_err();
+    assert!(refusal.to_string().contains("the journal is about the vCenter"), "{refusal}");
+}

@@ -238,15 +238,21 @@ impl State {
         }
     }
 
-    /// Returns the reason why the machines that vCenter has contradict the journal.
-    pub(super) fn contradiction(&self, vcenter: Option<&str>) -> Option<String> {
-        if let (Some(of_journal), Some(actual)) = (&self.journal.vcenter, vcenter)
-            && of_journal != actual
-        {
-            return Some(format!(
+    /// Returns the reason why the journal is not about the vCenter with this instance UUID.
+    pub(super) fn other_vcenter(&self, vcenter: Option<&str>) -> Option<String> {
+        let (of_journal, actual) = (self.journal.vcenter.as_deref()?, vcenter?);
+        (of_journal != actual).then(|| {
+            format!(
                 "the journal is about the vCenter with instance UUID {of_journal}, and this one has \
                  {actual}; correct --cloud-config, or use another journal"
-            ));
+            )
+        })
+    }
+
+    /// Returns the reason why the vCenter or the machines that it has contradict the journal.
+    pub(super) fn contradiction(&self, vcenter: Option<&str>) -> Option<String> {
+        if let Some(why) = self.other_vcenter(vcenter) {
+            return Some(why);
         }
         if !self.journal.is_fresh() || self.strays.is_empty() {
             return None;

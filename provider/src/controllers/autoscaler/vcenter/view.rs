@@ -96,6 +96,11 @@ impl VcenterMachines {
             self.0.vcenter.session().await?;
         }
         self.note_vcenter().await;
+        if self.state().other_vcenter(self.0.vcenter.instance_uuid()).is_some() {
+            // The machines of this vCenter say nothing about those of the journal.
+            self.state().viewed_at = Some(began);
+            return Ok(());
+        }
         let strangers = self.apply(machines, began);
         self.examine(strangers).await?;
         self.adopt().await;
