@@ -751,3 +751,24 @@ async fn a_journal_of_another_vcenter_is_not_changed() {
     let refusal = server.try_call::<Empty>("Refresh", Empty {}).await.unwrap_err();
     assert!(refusal.to_string().contains("the journal is about the vCenter"), "{refusal}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_deletion_that_the_journal_contains_does_not_take_effect_after_a_restart() {
+    let server = Server::start(file(0, "")).await;
+    server.increase(1).await;
+    tokio::time::sleep(s(120)).await;
+    let ids = server.ids().await;
+    let journal = server.ours.journal().clone();
+    journal.refuse(true);
+    let deletion = DeleteNodes::new(GROUP, [SentNode::fake(&ids[0], "unregistered")]);
+    assert_eq!(server.code("NodeGroupDeleteNodes", deletion).await, UNAVAILABLE);
+    // The write took effect, although its answer was a failure.
+    let text = journal.text().unwrap();
+    assert!(text.contains("\"made\""), "{text}");
+    journal.set(Some(text.replace("\"made\"", "\"deleting\"")));
+    journal.refuse(false);
+    tokio::time::sleep(s(60)).await;
+    let server = server.crash(2).await;
+    tokio::time::sleep(s(120)).await;
+    assert_eq!((server.target().await, running(server.sim())), (1, ids));
+}

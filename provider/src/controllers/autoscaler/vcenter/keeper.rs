@@ -81,13 +81,29 @@ impl VcenterMachines {
                 Ok(result)
             }
             Err(err) => {
-                turn.is_unsure = true;
                 tracing::error!(error = %err, "the journal was not written; the change does not count");
-                if let JournalError::Lost(why) = &err {
-                    self.state().lost = Some(why.clone());
+                turn.is_unsure = true;
+                // The change may have taken effect nevertheless, and a restart must not find it.
+                let restored = match &err {
+                    JournalError::Failed(_) => keeper.store.write(&before.text()).await,
+                    JournalError::Lost(_) => Err(err.clone()),
+                };
+                match restored {
+                    Ok(()) => turn.is_unsure = false,
+                    Err(JournalError::Lost(why)) => self.state().lost = Some(why),
+                    Err(JournalError::Failed(_)) => {}
                 }
                 Err(err.into())
             }
+        }
+    }
+
+    /// Writes the journal again if a change that does not count may have been written.
+    pub(super) async fn settle(&self) {
+        // A change that has its turn now settles the journal itself.
+        let is_unsure = self.0.keeper.turn.try_lock().is_ok_and(|turn| turn.is_unsure);
+        if is_unsure && self.note(|_| {}).await {
+            tracing::info!("the journal has the content that counts again");
         }
     }
 

@@ -29,12 +29,13 @@ const SOURCES: Duration = Duration::from_secs(60);
 const MISSED: u32 = 2;
 
 impl VcenterMachines {
-    /// Keeps the view current, until the stop.
+    /// Keeps the view current and the journal written, until the stop.
     pub(super) async fn follow(&self, stop: &CancellationToken) {
         let mut sources_at: Option<Instant> = None;
         while !stop.is_cancelled() {
+            self.settle().await;
             if self.state().groups.is_empty() {
-                let _ = stop.run_until_cancelled(self.0.look_again.notified()).await;
+                self.pause(stop).await;
                 continue;
             }
             let is_stale = sources_at.is_none_or(|at| at.elapsed() >= SOURCES);
@@ -47,11 +48,16 @@ impl VcenterMachines {
                 tracing::warn!(error = %Chain(err), "reading the machines failed; retrying");
             }
             self.0.wake.notify_one();
-            tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
-                () = self.0.look_again.notified() => {}
-                () = stop.cancelled() => {}
-            }
+            self.pause(stop).await;
+        }
+    }
+
+    /// Waits for the time of the next view.
+    async fn pause(&self, stop: &CancellationToken) {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = self.0.look_again.notified() => {}
+            () = stop.cancelled() => {}
         }
     }
 
