@@ -772,3 +772,19 @@ async fn a_refused_deletion_that_the_journal_contains_does_not_take_effect_after
     tokio::time::sleep(s(120)).await;
     assert_eq!((server.target().await, running(server.sim())), (1, ids));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_refuses_the_end_of_a_creation_causes_few_calls() {
+    let server = Server::start(file(0, "")).await;
+    tasks_take(server.sim(), s(2));
+    server.increase(1).await;
+    tokio::time::sleep(s(1)).await;
+    let before = server.sim().ledger().records().len();
+    server.ours.journal().refuse(true);
+    tokio::time::sleep(s(60)).await;
+    let n_calls = server.sim().ledger().records().len() - before;
+    assert!(n_calls < 100, "{n_calls} calls in a minute");
+    server.ours.journal().refuse(false);
+    tokio::time::sleep(s(120)).await;
+    assert_eq!((server.states().await, calls(server.sim(), "CloneVM_Task")), (vec![1], 1));
+}

@@ -70,8 +70,7 @@ impl VcenterMachines {
             let task = task.map_err(|err| Trouble::of_call(&err))?;
             self.finish(&task).await?;
         }
-        self.complete(instance, &machine).await;
-        Ok(())
+        self.complete(instance, &machine).await
     }
 
     /// Does what a machine needs before it is powered on.
@@ -272,7 +271,7 @@ impl VcenterMachines {
     }
 
     /// Notes that a machine has been powered on. If the note fails, a later attempt makes it again.
-    async fn complete(&self, instance: Uuid, machine: &Detail) {
+    async fn complete(&self, instance: Uuid, machine: &Detail) -> Result<(), Trouble> {
         let disks: Vec<(i32, Uuid)> = machine
             .disks
             .iter()
@@ -289,15 +288,16 @@ impl VcenterMachines {
             }
         };
         if !self.note(made).await {
-            return;
+            return Err(Trouble::other("VM_CREATE_FAILED", "the journal failed", Shows::Never));
         }
         let cause = self.cause(instance);
         let mut state = self.state();
         state.work(instance).made_at = Some(tokio::time::Instant::now());
-        let Some(intent) = state.journal.find(instance) else { return };
+        let Some(intent) = state.journal.find(instance) else { return Ok(()) };
         let cause = cause.map_or("an earlier run".to_owned(), |it| it.to_string());
         tracing::info!(group = %intent.group, machine = %intent.name, provider_id = %intent.provider_id(), object = %machine.seen.object, %cause, "created a machine");
         self.0.metrics.machine_created(GroupId::of_clones(&intent.group).as_str());
+        Ok(())
     }
 }
 
