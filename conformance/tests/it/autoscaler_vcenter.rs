@@ -788,3 +788,32 @@ async fn a_journal_that_refuses_the_end_of_a_creation_causes_few_calls() {
     tokio::time::sleep(s(120)).await;
     assert_eq!((server.states().await, calls(server.sim(), "CloneVM_Task")), (vec![1], 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_restored_after_its_deletion_is_left_alone() {
+    let server = Server::start(file(0, "")).await;
+    server.increase(1).await;
+    tokio::time::sleep(s(120)).await;
+    let (ids, (_, machine)) = (server.ids().await, machines(server.sim()).remove(0));
+    server.delete(&ids).await;
+    tokio::time::sleep(s(60)).await;
+    assert_eq!(calls(server.sim(), "Destroy_Task"), 1);
+    let spec = MachineSpec {
+        uuid: machine.config.uuid,
+        instance_uuid: Some(machine.config.instance_uuid),
+        ..copy_of(&machine, "restored")
+    };
+    let command = Command::CreateMachine {
+        vcenter: None,
+        spec,
+        cluster: None,
+        power_on: true,
+        kubelet: false,
+    };
+    server.sim().apply(command).unwrap();
+    tokio::time::sleep(s(120)).await;
+    let server = server.crash(2).await;
+    tokio::time::sleep(s(120)).await;
+    assert_eq!((running(server.sim()), calls(server.sim(), "Destroy_Task")), (ids, 1));
+    assert_eq!(server.target().await, 0);
+}

@@ -26,7 +26,7 @@ impl VcenterMachines {
         // A disk may have been attached since the first look, and the name of an object may have
         // been given to another machine.
         let Some(machine) = self.read(&machine.seen.object).await? else {
-            return self.buried(instance, true).await;
+            return self.buried(instance, false).await;
         };
         self.destructible(instance, &machine)?;
         if machine.seen.is_on {
@@ -63,7 +63,7 @@ impl VcenterMachines {
         let now = self.now();
         let is_noted = self
             .note(|journal| {
-                journal.bury(instance, now);
+                journal.bury(instance, was_destroyed, now);
                 journal.forget(now);
             })
             .await;

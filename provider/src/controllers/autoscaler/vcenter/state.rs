@@ -86,6 +86,8 @@ pub(super) struct Work {
     not_before: Option<Instant>,
     /// Number of views in a row without the machine.
     pub(super) n_missed: u32,
+    /// True if the machine appeared again after its destruction, and the log says so.
+    pub(super) is_restored: bool,
     /// The call that asked for the present state.
     pub(super) cause: Option<Cause>,
 }

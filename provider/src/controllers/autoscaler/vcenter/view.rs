@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{
     super::group::{Group, GroupId, Shape},
     VcenterMachines,
-    journal::{IntentState, Journal, mark},
+    journal::{Intent, IntentState, Journal, mark},
     machine::{Detail, OF_CHANGE, OF_VIEW, Seen},
     source::{self, Unresolved},
     state::{State, Stray},
@@ -239,15 +239,23 @@ impl VcenterMachines {
         }
     }
 
-    /// Names machines for deletion again whose clone ended after they had been given up.
+    /// Names machines for deletion again whose clone ended after they had been given up. A machine
+    /// that vCenter had destroyed was restored by an administrator, and stays.
     async fn revive(&self) {
-        let late: Vec<Uuid> = {
+        let (restored, late): (Vec<Intent>, Vec<Intent>) = {
             let state = self.state();
-            let is_late = |instance: &&Uuid| {
-                state.journal.find(**instance).is_some_and(|it| it.state == IntentState::Deleted)
-            };
-            state.seen.keys().filter(is_late).copied().collect()
+            let intents = state.seen.keys().filter_map(|it| state.journal.find(*it));
+            let deleted = intents.filter(|it| it.state == IntentState::Deleted).cloned();
+            deleted.partition(|it| it.destroyed)
         };
+        for intent in restored {
+            let is_known =
+                std::mem::replace(&mut self.state().work(intent.instance).is_restored, true);
+            if !is_known {
+                tracing::warn!(group = %intent.group, machine = %intent.name, provider_id = %intent.provider_id(), "a machine appeared again after its destruction; leaving it alone");
+            }
+        }
+        let late = late.into_iter().map(|it| it.instance);
         for instance in late {
             tracing::warn!(%instance, "a machine appeared after its deletion; destroying it");
             let revived = |journal: &mut Journal| {

@@ -67,6 +67,14 @@ pub(super) struct Intent {
     /// Time at which the machine was found to be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) gone_at: Option<Timestamp>,
+    /// True if the server saw that vCenter destroyed the machine.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) destroyed: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(it: &bool) -> bool {
+    !*it
 }
 
 /// State of a machine in the journal.
@@ -203,6 +211,7 @@ impl Journal {
                 held_until,
                 disks: BTreeMap::new(),
                 gone_at: None,
+                destroyed: false,
             });
             return instance;
         }
@@ -223,14 +232,16 @@ impl Journal {
             held_until: None,
             disks: BTreeMap::new(),
             gone_at: None,
+            destroyed: false,
         });
     }
 
-    /// Marks a machine as deleted.
-    pub(super) fn bury(&mut self, instance: Uuid, now: Timestamp) {
+    /// Marks a machine as deleted. `destroyed` says whether vCenter reported its destruction.
+    pub(super) fn bury(&mut self, instance: Uuid, destroyed: bool, now: Timestamp) {
         if let Some(intent) = self.find_mut(instance) {
             intent.state = IntentState::Deleted;
             intent.gone_at = Some(now);
+            intent.destroyed = destroyed;
             intent.held_until = None;
         }
     }

@@ -24,7 +24,7 @@ fn machines_have_names_and_uuids_that_never_repeat() {
     let mut journal = journal();
     let first = journal.machines()[0].clone();
     let taken = first.name.clone();
-    journal.bury(first.instance, Timestamp::UNIX_EPOCH);
+    journal.bury(first.instance, true, Timestamp::UNIX_EPOCH);
     for _ in 0..500 {
         journal.want("workers", None, |name| name == taken);
     }
@@ -61,7 +61,7 @@ fn a_text_that_is_no_journal_is_refused_with_a_remedy() {
 fn a_deleted_machine_stays_for_an_hour() {
     let (mut journal, at) = (journal(), |second| Timestamp::from_second(second).unwrap());
     let instance = journal.machines()[0].instance;
-    journal.bury(instance, at(0));
+    journal.bury(instance, false, at(0));
     journal.forget(at(3600));
     assert!(journal.find(instance).is_some());
     journal.forget(at(3601));
