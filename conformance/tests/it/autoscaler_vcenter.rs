@@ -13,7 +13,7 @@ use conformance::lab::autoscaler::{
 use prost::Message;
 use provider::{ConfigMapJournal, JournalError, JournalStore as _, TokenSource, authenticated};
 use sim::Sim;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, MissingPaths, Rule};
 use sim::world::vcenter::{
     DeviceChange, DeviceSpec, Machine, MachineSpec, Power, Setting, Structure,
 };
@@ -816,4 +816,29 @@ async fn a_machine_that_is_restored_after_its_deletion_is_left_alone() {
     tokio::time::sleep(s(120)).await;
     assert_eq!((running(server.sim()), calls(server.sim(), "Destroy_Task")), (ids, 1));
     assert_eq!(server.target().await, 0);
+}
+
+/// Makes the properties with this path unreadable.
+fn unreadable(path: &str) -> Rule {
+    let missing = MissingPaths::new([path], "SystemError");
+    Rule::new("unreadable", [Action::MissingSet(missing)]).on(sim::Face::Soap)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_whose_disks_cannot_be_read_is_not_destroyed() {
+    let server = Server::start(file(0, "")).await;
+    server.increase(2).await;
+    tokio::time::sleep(s(120)).await;
+    let (ids, (name, _)) = (server.ids().await, machines(server.sim()).remove(0));
+    let hidden = server.sim().fault(unreadable("config.hardware.device")).unwrap();
+    server.delete(&ids).await;
+    tokio::time::sleep(s(300)).await;
+    assert_eq!((server.target().await, server.states().await), (0, vec![3, 3]));
+    assert_eq!(calls(server.sim(), "Destroy_Task"), 0);
+    // The machine shows none of the disks from its template.
+    change_disk(server.sim(), &name, DeviceChange::Remove(2000));
+    drop(hidden);
+    tokio::time::sleep(s(120)).await;
+    let left: Vec<String> = machines(server.sim()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!((left, server.states().await), (vec![name], vec![3]));
 }

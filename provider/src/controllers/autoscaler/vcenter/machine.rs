@@ -66,7 +66,8 @@ pub(super) struct Detail {
     pub(super) mark: Option<String>,
     /// Keys of the disks from the template.
     pub(super) marked_disks: Vec<i32>,
-    pub(super) disks: Vec<Disk>,
+    /// `None` if the devices of the machine cannot be read.
+    pub(super) disks: Option<Vec<Disk>>,
 }
 
 /// A virtual disk.
@@ -103,6 +104,12 @@ pub(super) enum Protected {
     NotNamed,
     #[error(transparent)]
     NotOurs(#[from] NotOurs),
+    #[error("its disks cannot be read, so that some may be attached that would be lost")]
+    UnreadDisks,
+    #[error(
+        "it shows none of the disks that it got from its template, so that others may be missing too"
+    )]
+    NoDisks,
     #[error("disks were attached to it later, and would be lost: {0}")]
     Disks(String),
 }
@@ -149,8 +156,11 @@ impl Detail {
             return Err(Protected::NotNamed);
         }
         self.is_of(intent)?;
-        let foreign: Vec<&str> = self
-            .disks
+        let disks = self.disks.as_ref().ok_or(Protected::UnreadDisks)?;
+        if disks.is_empty() && !self.marked_disks.is_empty() {
+            return Err(Protected::NoDisks);
+        }
+        let foreign: Vec<&str> = disks
             .iter()
             .filter(|it| !self.is_own_disk(it, intent))
             .map(|it| it.file.as_str())
@@ -167,20 +177,23 @@ impl Detail {
     }
 }
 
-/// Reads the virtual disks of a machine or template.
-pub(super) fn disks(content: &ObjectContent) -> Vec<Disk> {
-    devices(content).filter(|it| it.xsi_type.as_deref() == Some("VirtualDisk")).map(disk).collect()
+/// Reads the virtual disks of a machine or template; `None` if its devices cannot be read.
+pub(super) fn disks(content: &ObjectContent) -> Option<Vec<Disk>> {
+    let is_disk = |it: &&Element| it.xsi_type.as_deref() == Some("VirtualDisk");
+    Some(devices(content)?.iter().filter(is_disk).map(disk).collect())
 }
 
-/// Returns type and key of each network card.
-pub(super) fn cards(content: &ObjectContent) -> Vec<(String, i32)> {
+/// Returns type and key of each network card; `None` if the devices cannot be read.
+pub(super) fn cards(content: &ObjectContent) -> Option<Vec<(String, i32)>> {
     let is_card = |it: &&Element| it.text_of("macAddress").is_some();
     let card = |it: &Element| Some((it.xsi_type.as_deref()?.to_owned(), number(it, "key")?));
-    devices(content).filter(is_card).filter_map(card).collect()
+    Some(devices(content)?.iter().filter(is_card).filter_map(card).collect())
 }
 
-fn devices(content: &ObjectContent) -> impl Iterator<Item = &Element> {
-    content.properties.get("config.hardware.device").into_iter().flat_map(|it| &it.children)
+/// Returns the devices. A machine without any does not exist, so that an empty list is unreadable.
+fn devices(content: &ObjectContent) -> Option<&[Element]> {
+    let devices = &content.properties.get("config.hardware.device")?.children;
+    (!devices.is_empty()).then_some(devices.as_slice())
 }
 
 fn disk(device: &Element) -> Disk {

@@ -12,7 +12,7 @@ use super::{
     VcenterMachines,
     failure::{Shows, Trouble},
     journal::{Intent, IntentState, Journal},
-    machine::{DISKS, Detail, MARK},
+    machine::{DISKS, Detail, Disk, MARK},
     source::{Source, Unresolved, folder_path},
 };
 
@@ -75,8 +75,12 @@ impl VcenterMachines {
 
     /// Does what a machine needs before it is powered on.
     async fn prepare(&self, plan: &Plan, machine: &Detail) -> Result<(), Trouble> {
+        let disks = machine.disks.as_deref().ok_or_else(|| {
+            let text = format!("the disks of {} cannot be read", machine.seen.object);
+            Trouble::other("VM_CREATE_FAILED", &text, Shows::AfterGrace)
+        })?;
         if !machine.seen.is_on {
-            self.size_disk(plan, machine).await?;
+            self.size_disk(plan, machine, disks).await?;
         }
         if let Some(tag) = &plan.source.tag {
             let attached = self.0.vcenter.attach_tag(tag, &machine.seen.object).await;
@@ -252,10 +256,15 @@ impl VcenterMachines {
     }
 
     /// Makes the first disk as large as the group says. vCenter cannot make it smaller.
-    async fn size_disk(&self, plan: &Plan, machine: &Detail) -> Result<(), Trouble> {
+    async fn size_disk(
+        &self,
+        plan: &Plan,
+        machine: &Detail,
+        disks: &[Disk],
+    ) -> Result<(), Trouble> {
         let Some(size) = plan.shape().disk_gib else { return Ok(()) };
         let kib = i64::from(size) * KIB;
-        let Some(disk) = machine.disks.first().filter(|it| it.kib < kib) else { return Ok(()) };
+        let Some(disk) = disks.first().filter(|it| it.kib < kib) else { return Ok(()) };
         let grow = DeviceChange::Grow {
             key: disk.key,
             controller: disk.controller,
@@ -275,6 +284,7 @@ impl VcenterMachines {
         let disks: Vec<(i32, Uuid)> = machine
             .disks
             .iter()
+            .flatten()
             .filter(|it| machine.marked_disks.contains(&it.key) && !it.is_volume)
             .filter_map(|it| Some((it.key, it.uuid?)))
             .collect();
