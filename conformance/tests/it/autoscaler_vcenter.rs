@@ -842,3 +842,19 @@ async fn a_machine_whose_disks_cannot_be_read_is_not_destroyed() {
     let left: Vec<String> = machines(server.sim()).into_iter().map(|(name, _)| name).collect();
     assert_eq!((left, server.states().await), (vec![name], vec![3]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_template_whose_hardware_cannot_be_read_is_not_cloned() {
+    for path in ["config.hardware.device", "config.hardware.numCPU", "config.hardware.memoryMB"] {
+        let ours = Ours::over_vcenter(file(0, ""), 1, false).unwrap();
+        let hidden = ours.sim().fault(unreadable(path)).unwrap();
+        let server = Server::next(&ours, 1).await;
+        tokio::time::sleep(s(20)).await;
+        server.increase(1).await;
+        tokio::time::sleep(s(60)).await;
+        assert_eq!(calls(server.sim(), "CloneVM_Task"), 0, "{path}");
+        drop(hidden);
+        tokio::time::sleep(s(180)).await;
+        assert_eq!(server.states().await, [1], "{path}");
+    }
+}

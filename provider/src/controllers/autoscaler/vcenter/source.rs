@@ -118,7 +118,17 @@ pub(super) async fn resolve(
         tag = Some(found.ok_or_else(|| wrong("tag", &format!("{category}/{name}")))?);
     }
     let content = read(vcenter, &template, &TEMPLATE).await?;
-    let number = |path: &str| content.text(path).and_then(|it| it.parse().ok()).unwrap_or_default();
+    let unread =
+        |path: &str| Unresolved::Call(format!("{path} of the template {template} cannot be read"));
+    let number = |path: &str| {
+        let number = content.text(path).and_then(|it| it.parse().ok());
+        number.filter(|it| *it > 0).ok_or_else(|| unread(path))
+    };
+    let (cpus, memory_mib) =
+        (number("config.hardware.numCPU")?, number("config.hardware.memoryMB")?);
+    let devices = || unread("config.hardware.device");
+    let cards = cards(&content).ok_or_else(devices)?;
+    let disks = disks(&content).ok_or_else(devices)?.iter().map(|it| it.key).collect();
     let snapshot = content.properties.get("snapshot").and_then(|it| it.child("currentSnapshot"));
     let snapshot = snapshot.and_then(MoRef::read);
     Ok(Source {
@@ -128,12 +138,12 @@ pub(super) async fn resolve(
         datastore,
         snapshot: snapshot.filter(|_| shape.clone_mode == CloneMode::Linked),
         networks,
-        cards: cards(&content).unwrap_or_default(),
-        disks: disks(&content).unwrap_or_default().iter().map(|it| it.key).collect(),
+        cards,
+        disks,
         tag,
         guest_id: content.text("config.guestId").unwrap_or_default().to_owned(),
-        cpus: number("config.hardware.numCPU"),
-        memory_mib: number("config.hardware.memoryMB"),
+        cpus,
+        memory_mib,
     })
 }
 
