@@ -858,3 +858,33 @@ async fn a_template_whose_hardware_cannot_be_read_is_not_cloned() {
         assert_eq!(server.states().await, [1], "{path}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_inaccessible_machine_stays_in_its_group_and_in_its_deletion() {
+    let server = Server::start(file(0, "")).await;
+    server.increase(2).await;
+    tokio::time::sleep(s(120)).await;
+    let (ids, (name, machine)) = (server.ids().await, machines(server.sim()).remove(0));
+    let id = format!("vsphere://{}", machine.config.uuid.unwrap());
+    server.sim().apply(Command::Inaccessible(name.as_str().into())).unwrap();
+    tokio::time::sleep(s(120)).await;
+    assert_eq!((server.target().await, server.ids().await), (2, ids.clone()));
+    let server = server.crash(2).await;
+    tokio::time::sleep(s(120)).await;
+    assert_eq!((server.target().await, server.ids().await), (2, ids.clone()), "after a restart");
+    server.sim().apply(Command::Connect(name.as_str().into())).unwrap();
+    tokio::time::sleep(s(60)).await;
+    assert_eq!((server.states().await, running(server.sim())), (vec![1, 1], ids));
+
+    server.sim().apply(Command::Inaccessible(name.as_str().into())).unwrap();
+    server.delete(&[id]).await;
+    tokio::time::sleep(s(120)).await;
+    let server = server.crash(3).await;
+    tokio::time::sleep(s(120)).await;
+    let mut states = server.states().await;
+    states.sort_unstable();
+    assert_eq!((server.target().await, states), (1, vec![1, 3]));
+    server.sim().apply(Command::Connect(name.as_str().into())).unwrap();
+    tokio::time::sleep(s(180)).await;
+    assert_eq!((server.states().await, machines(server.sim()).len()), (vec![1], 1));
+}

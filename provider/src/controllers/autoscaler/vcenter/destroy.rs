@@ -16,6 +16,10 @@ impl VcenterMachines {
     pub(super) async fn destroy(&self, instance: Uuid) -> Result<(), Trouble> {
         let _permit = self.0.destroying.acquire().await;
         let Some(machine) = self.look(instance).await? else {
+            if self.has_object(instance).await? {
+                let text = "the machine exists, but vCenter cannot read its configuration";
+                return Err(Trouble::other("VM_DELETE_FAILED", text, Shows::AfterGrace));
+            }
             return self.buried(instance, false).await;
         };
         let intent = self.destructible(instance, &machine)?;

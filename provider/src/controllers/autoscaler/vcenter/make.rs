@@ -295,6 +295,7 @@ impl VcenterMachines {
                 it.state = IntentState::Made;
                 it.held_until = None;
                 it.disks = disks.into_iter().collect();
+                it.object = Some(machine.seen.object.id().to_owned());
             }
         };
         if !self.note(made).await {

@@ -199,6 +199,16 @@ impl VcenterMachines {
         }
     }
 
+    /// True if the object of a machine exists although a search by UUID does not find the machine:
+    /// vCenter cannot read the configuration of a machine whose storage is not accessible.
+    async fn has_object(&self, instance: Uuid) -> Result<bool, Trouble> {
+        let object = self.state().journal.find(instance).and_then(|it| it.object.clone());
+        let Some(object) = object else { return Ok(false) };
+        let read = self.read(&MoRef::new("VirtualMachine", object)).await?;
+        // vCenter may have given the ID to another machine.
+        Ok(read.is_some_and(|it| it.seen.instance.is_none_or(|it| it == instance)))
+    }
+
     /// Waits until a task ends, and returns its result.
     async fn finish(&self, task: &MoRef) -> Result<Option<MoRef>, Trouble> {
         let mut pause = FIRST_READ;

@@ -111,6 +111,7 @@ impl VcenterMachines {
         self.examine(strangers).await?;
         self.adopt().await;
         self.revive().await;
+        self.note_objects().await;
         self.find_missed().await?;
         let mut state = self.state();
         state.viewed_at = Some(began);
@@ -267,6 +268,28 @@ impl VcenterMachines {
         }
     }
 
+    /// Notes the managed object IDs of machines that the journal lacks or that have changed.
+    async fn note_objects(&self) {
+        let changed: Vec<(Uuid, String)> = {
+            let state = self.state();
+            let machines = state.present().filter(|it| it.state != IntentState::Wanted);
+            let seen = machines.filter_map(|it| Some((it, state.seen.get(&it.instance)?)));
+            let changed = seen.filter(|(it, seen)| it.object.as_deref() != Some(seen.object.id()));
+            changed.map(|(it, seen)| (it.instance, seen.object.id().to_owned())).collect()
+        };
+        if changed.is_empty() {
+            return;
+        }
+        let note = |journal: &mut Journal| {
+            for (instance, object) in changed {
+                if let Some(it) = journal.find_mut(instance) {
+                    it.object = Some(object);
+                }
+            }
+        };
+        self.note(note).await;
+    }
+
     /// Searches machines that views have missed, and gives up those that are gone.
     async fn find_missed(&self) -> Result<(), CallError> {
         let missed: Vec<Uuid> = {
@@ -283,6 +306,18 @@ impl VcenterMachines {
                 let work = state.work(instance);
                 (work.n_missed, work.has_run) = (0, true);
                 continue;
+            }
+            match self.has_object(instance).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    tracing::debug!(%instance, "vCenter cannot read the configuration of a machine");
+                    self.state().work(instance).n_missed = 0;
+                    continue;
+                }
+                Err(trouble) => {
+                    tracing::warn!(%instance, error = %trouble.failure.message, "reading a missed machine failed; retrying");
+                    continue;
+                }
             }
             let intent = self.state().journal.find(instance).cloned();
             let Some(intent) = intent else { continue };

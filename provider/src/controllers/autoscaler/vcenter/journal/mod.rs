@@ -64,6 +64,9 @@ pub(super) struct Intent {
     /// UUIDs of the disks of the clone by key; without those that have none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) disks: BTreeMap<i32, Uuid>,
+    /// Managed object ID, by which the server finds a machine whose configuration vCenter cannot read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) object: Option<String>,
     /// Time at which the machine was found to be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) gone_at: Option<Timestamp>,
@@ -210,6 +213,7 @@ impl Journal {
                 requested: None,
                 held_until,
                 disks: BTreeMap::new(),
+                object: None,
                 gone_at: None,
                 destroyed: false,
             });
@@ -231,6 +235,7 @@ impl Journal {
             requested: None,
             held_until: None,
             disks: BTreeMap::new(),
+            object: None,
             gone_at: None,
             destroyed: false,
         });
