@@ -888,3 +888,34 @@ async fn an_inaccessible_machine_stays_in_its_group_and_in_its_deletion() {
     tokio::time::sleep(s(180)).await;
     assert_eq!((server.states().await, machines(server.sim()).len()), (vec![1], 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_the_login_may_not_read_is_a_failure_of_its_machine() {
+    let server = Server::start(file(0, "")).await;
+    tasks_take(server.sim(), s(30));
+    server.increase(1).await;
+    tokio::time::sleep(s(5)).await;
+    let denied = Rule::new("denied", [Action::soap_fault("NoPermission")]).on(sim::Face::Soap);
+    let denied = server.sim().fault(denied.op(["RetrievePropertiesEx"])).unwrap();
+    tokio::time::sleep(s(10)).await;
+    let error = server.instances().await.remove(0).status.unwrap().error.unwrap();
+    assert_eq!(error.code, "AUTH");
+    let decrease = Resize::new(GROUP, -1);
+    let code = server.code("NodeGroupDecreaseTargetSize", decrease).await;
+    assert_eq!(code, FAILED_PRECONDITION, "the clone may be running");
+    drop(denied);
+    tokio::time::sleep(s(240)).await;
+    assert_eq!((server.states().await, machines(server.sim()).len()), (vec![1], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_never_end_do_not_hold_up_other_machines_for_ever() {
+    let server = Server::start(file(0, "")).await;
+    let completion = Completion::WhenTold;
+    server.sim().apply(Command::SetTiming { step: Step::Task, completion }).unwrap();
+    server.increase(9).await;
+    tokio::time::sleep(s(1800)).await;
+    assert_eq!(calls(server.sim(), "CloneVM_Task"), 8);
+    tokio::time::sleep(s(2400)).await;
+    assert!(calls(server.sim(), "CloneVM_Task") > 8);
+}

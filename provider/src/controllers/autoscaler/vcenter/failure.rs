@@ -9,6 +9,8 @@ use super::super::instance::{Failure, FailureClass, one_line};
 pub(super) struct Trouble {
     pub(super) failure: Failure,
     pub(super) shows: Shows,
+    /// True if a task may still be carrying out the request.
+    pub(super) is_running: bool,
 }
 
 /// Time at which the autoscaler learns of a failure.
@@ -60,7 +62,12 @@ impl Trouble {
 
     fn new(code: &str, message: &str, class: FailureClass, shows: Shows) -> Self {
         let failure = Failure { code: code.to_owned(), message: one_line(message), class };
-        Self { failure, shows }
+        Self { failure, shows, is_running: false }
+    }
+
+    /// Returns the trouble of a request whose task may still be running.
+    pub(super) fn of_running(self) -> Self {
+        Self { is_running: true, ..self }
     }
 
     /// Returns the trouble of a failed call.

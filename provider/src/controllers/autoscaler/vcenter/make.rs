@@ -103,7 +103,7 @@ impl VcenterMachines {
     /// Returns the failure of an attempt after which the machine does not exist, unless `exists`.
     fn not_started(&self, instance: Uuid, exists: bool, trouble: Trouble) -> Result<(), Trouble> {
         // A lost answer may hide a clone that runs.
-        if trouble.shows != Shows::Never {
+        if trouble.shows != Shows::Never && !trouble.is_running {
             self.state().work(instance).is_started = exists;
         }
         Err(trouble)
@@ -118,7 +118,7 @@ impl VcenterMachines {
         match state.sources.get(&intent.group) {
             Some(Ok(source)) => Ok(Some(Plan { intent, group, source: source.clone() })),
             Some(Err(Unresolved::Wrong(failure))) => {
-                Err(Trouble { failure: failure.clone(), shows: Shows::AtOnce })
+                Err(Trouble { failure: failure.clone(), shows: Shows::AtOnce, is_running: false })
             }
             Some(Err(Unresolved::Call(why))) => {
                 Err(Trouble::other("VM_CREATE_FAILED", why, Shows::Never))

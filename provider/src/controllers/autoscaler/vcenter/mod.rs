@@ -26,8 +26,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use provider_vcenter::{Chain, FilterSpec, MoRef, TaskState, Vcenter};
-use tokio::sync::{Notify, Semaphore};
+use provider_vcenter::{CallError, Chain, FaultKind, FilterSpec, MoRef, Retry, TaskState, Vcenter};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -56,6 +59,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Pauses between two reads of a task.
 const FIRST_READ: Duration = Duration::from_millis(500);
 const LONGEST_READ: Duration = Duration::from_secs(5);
+/// Time after which the backend no longer waits for a task.
+const LONGEST_TASK: Duration = Duration::from_secs(3600);
 
 /// Function that reads the file of a group with bootstrap data.
 pub type BootstrapReader = Arc<dyn Fn(&std::path::Path) -> Result<Vec<u8>, String> + Send + Sync>;
@@ -212,7 +217,8 @@ impl VcenterMachines {
     /// Waits until a task ends, and returns its result.
     async fn finish(&self, task: &MoRef) -> Result<Option<MoRef>, Trouble> {
         let mut pause = FIRST_READ;
-        loop {
+        let began = Instant::now();
+        while began.elapsed() < LONGEST_TASK {
             tokio::time::sleep(pause).await;
             pause = pause.mul_f64(1.5).min(LONGEST_READ);
             match self.0.vcenter.task_state(task).await {
@@ -226,11 +232,19 @@ impl VcenterMachines {
                     return Err(Trouble::other("VM_CREATE_FAILED", &text, Shows::AfterGrace));
                 }
                 // The task goes on.
+                Err(err) if is_lasting(&err) => return Err(Trouble::of_call(&err).of_running()),
                 Err(err) => {
                     tracing::debug!(error = %Chain(&err), "reading a task failed; retrying");
                     pause = err.retry().pause(LONGEST_READ);
                 }
             }
         }
+        let text = format!("{task} has not ended within an hour");
+        Err(Trouble::other("VM_CREATE_FAILED", &text, Shows::AfterGrace).of_running())
     }
+}
+
+/// True if a read of a task would fail again.
+fn is_lasting(err: &CallError) -> bool {
+    err.retry() == Retry::Never || matches!(err.fault(), Some(FaultKind::NoPermission))
 }
