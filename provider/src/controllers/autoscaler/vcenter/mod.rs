@@ -160,7 +160,8 @@ impl VcenterMachines {
             Err(trouble) => {
                 let (failure, shows) = (trouble.failure.clone(), trouble.shows);
                 let is_shown = work.failed(trouble);
-                if let Some(intent) = intent.filter(|_| shows != Shows::Never || is_shown) {
+                let is_logged = shows != Shows::Never || is_shown || work.has_failed_often();
+                if let Some(intent) = intent.filter(|_| is_logged) {
                     tracing::warn!(group = %intent.group, machine = %intent.name, code = %failure.code, error = %failure.message, "working on a machine failed; retrying");
                     if is_shown {
                         self.0.metrics.machine_failed(GroupId::of_clones(&intent.group).as_str());

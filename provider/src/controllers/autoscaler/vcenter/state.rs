@@ -105,6 +105,12 @@ impl Work {
         !was_shown && self.shown().is_some()
     }
 
+    /// True if the number of failures in a row has just become one that the log tells, whatever the
+    /// failure is.
+    pub(super) fn has_failed_often(&self) -> bool {
+        matches!(self.n_failures, 3 | 10 | 30 | 100)
+    }
+
     pub(super) fn succeeded(&mut self) {
         (self.trouble, self.n_failures, self.not_before) = (None, 0, None);
     }
@@ -265,5 +271,21 @@ impl State {
              journal, or set adopt: true for their groups",
             names.join(", ")
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn failures_that_never_show_are_logged_at_growing_intervals() {
+        let mut work = Work::default();
+        let mut fail = |_: &u32| {
+            work.failed(Trouble::other("VM_CREATE_FAILED", "text", Shows::Never));
+            work.has_failed_often()
+        };
+        let logged: Vec<u32> = (1..=200).filter(|n| fail(n)).collect();
+        assert_eq!(logged, [3, 10, 30, 100]);
     }
 }
