@@ -35,20 +35,9 @@ impl Backend for VcenterMachines {
 
     async fn use_groups(&self, groups: &[Arc<Group>]) {
         let named = groups.iter().map(|it| (it.name.clone(), Arc::clone(it))).collect();
-        let mut state = self.state();
-        if state.groups == named {
-            return;
+        if self.state().use_groups(named) {
+            self.0.look_again.notify_one();
         }
-        // A group of another shape has other objects.
-        let known = std::mem::replace(&mut state.groups, named);
-        for (name, group) in known {
-            if state.groups.get(&name).is_none_or(|it| it.shape != group.shape) {
-                state.folders.remove(&name);
-                state.sources.remove(&name);
-            }
-        }
-        drop(state);
-        self.0.look_again.notify_one();
     }
 
     fn usable(&self) -> Result<(), String> {

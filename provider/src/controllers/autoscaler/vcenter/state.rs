@@ -151,6 +151,27 @@ impl State {
         }
     }
 
+    /// Replaces the groups. Returns true if they differ from the present ones.
+    pub(super) fn use_groups(&mut self, groups: BTreeMap<String, Arc<Group>>) -> bool {
+        if self.groups == groups {
+            return false;
+        }
+        let known = std::mem::replace(&mut self.groups, groups);
+        if !known.keys().eq(self.groups.keys()) {
+            // The mark of a machine may name an added group, or a removed one.
+            self.examined.clear();
+            self.strays.clear();
+        }
+        // A group of another shape has other objects.
+        for (name, group) in known {
+            if self.groups.get(&name).is_none_or(|it| it.shape != group.shape) {
+                self.folders.remove(&name);
+                self.sources.remove(&name);
+            }
+        }
+        true
+    }
+
     /// The machines that are not deleted, oldest first.
     pub(super) fn present(&self) -> impl Iterator<Item = &Intent> {
         self.journal.machines().iter().filter(|it| it.state != IntentState::Deleted)
@@ -277,6 +298,34 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::autoscaler::group::{MachineKind, parse};
+
+    /// Returns groups with these names.
+    fn groups(names: &[&str]) -> BTreeMap<String, Arc<Group>> {
+        let group = |name: &&str| {
+            format!(
+                "- {{name: {name}, max: 5, machine: {{className: a, imageName: b, storageClass: c, \
+                 bootstrap: {{secretName: d}}}}}}\n"
+            )
+        };
+        let text = format!("groups:\n{}", names.iter().map(group).collect::<String>());
+        let parsed = parse("groups.yaml", &text, &MachineKind::virtual_machines("ns")).unwrap();
+        assert_eq!(parsed.refused, []);
+        parsed.groups.into_iter().map(|it| (it.name.clone(), Arc::new(it))).collect()
+    }
+
+    #[test]
+    fn an_added_or_removed_group_makes_the_server_read_all_marks_again() {
+        let mut state = State::new(Journal::new(Uuid::nil()));
+        let mut uses = |names: &[&str]| {
+            state.examined.insert(MoRef::new("VirtualMachine", "vm-1"));
+            (state.use_groups(groups(names)), state.examined.is_empty())
+        };
+        assert_eq!(uses(&["a"]), (true, true));
+        assert_eq!(uses(&["a"]), (false, false));
+        assert_eq!(uses(&["a", "b"]), (true, true));
+        assert_eq!(uses(&["b"]), (true, true));
+    }
 
     #[tokio::test]
     async fn failures_that_never_show_are_logged_at_growing_intervals() {
