@@ -919,3 +919,21 @@ async fn tasks_that_never_end_do_not_hold_up_other_machines_for_ever() {
     tokio::time::sleep(s(2400)).await;
     assert!(calls(server.sim(), "CloneVM_Task") > 8);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_the_config_map_that_is_given_up_leaves_the_next_one_possible() {
+    let sim = Sim::builder().topology(Topology::zones(1).machines(0)).start();
+    let store = config_map(&sim);
+    store.read().await.unwrap();
+    store.write("one").await.unwrap();
+    for (id, is_applied) in [("applied", true), ("dropped", false)] {
+        let rule = Rule::new(id, [Action::Blackhole]).on(sim::Face::Cluster);
+        let rule = rule.op(["update configmaps"]);
+        let rule = if is_applied { rule.applied() } else { rule };
+        let rule = sim.fault(rule).unwrap();
+        tokio::time::timeout(s(1), store.write("two")).await.unwrap_err();
+        drop(rule);
+        store.write("three").await.unwrap();
+        assert_eq!(config_map(&sim).read().await, Ok(Some("three".to_owned())), "{id}");
+    }
+}

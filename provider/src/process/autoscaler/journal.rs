@@ -4,7 +4,10 @@ use std::{
     fs::{self, File, TryLockError},
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use provider::{InputError, JournalError, JournalStore};
@@ -16,11 +19,21 @@ pub(super) struct FileJournal {
     path: PathBuf,
     /// The locked file beside the journal, which the process keeps open.
     lock: Mutex<Option<File>>,
+    /// Number of the last write that was begun.
+    begun: AtomicU64,
+    /// Number of the last write that was carried out, and the turn of the writes. A caller may drop a
+    /// write, which goes on then and must not replace the content of a later one.
+    carried_out: Arc<Mutex<u64>>,
 }
 
 impl FileJournal {
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), lock: Mutex::new(None) }
+        Self {
+            path: path.to_owned(),
+            lock: Mutex::new(None),
+            begun: AtomicU64::new(0),
+            carried_out: Arc::default(),
+        }
     }
 
     /// Returns the path of a file beside the journal.
@@ -81,7 +94,17 @@ impl JournalStore for FileJournal {
 
     async fn write(&self, text: &str) -> Result<(), JournalError> {
         let (path, new, text) = (self.path.clone(), self.beside(".new"), text.to_owned());
-        let written = tokio::task::spawn_blocking(move || replace(&path, &new, &text)).await;
+        let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let carried_out = Arc::clone(&self.carried_out);
+        let write = move || {
+            let mut last = carried_out.lock().expect("no holder panics");
+            if *last > number {
+                return Err(io::Error::other("a later write came first"));
+            }
+            *last = number;
+            replace(&path, &new, &text)
+        };
+        let written = tokio::task::spawn_blocking(write).await;
         let failed = |err: String| JournalError::Failed(err);
         written.map_err(|err| failed(err.to_string()))?.map_err(|err| failed(err.to_string()))
     }
@@ -110,6 +133,19 @@ mod tests {
         assert!(err.contains("another server uses the journal"), "{err}");
         drop(store);
         assert_eq!(second.read().await, Ok(Some("two".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn a_write_that_is_given_up_does_not_replace_a_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.json");
+        let store = FileJournal::new(&path);
+        for _ in 0..50 {
+            let first = tokio::time::timeout(std::time::Duration::ZERO, store.write("one"));
+            drop(first.await);
+            store.write("two").await.unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+        }
     }
 
     #[tokio::test]

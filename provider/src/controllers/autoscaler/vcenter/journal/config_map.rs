@@ -33,8 +33,9 @@ struct Known {
     version: Option<String>,
     /// Text of the last write that took effect, or of the read.
     text: Option<String>,
-    /// Text of a write whose result is not known.
-    unanswered: Option<String>,
+    /// Texts of writes with this version whose results are not known. The API server may still
+    /// carry one of them out.
+    unanswered: Vec<String>,
 }
 
 impl ConfigMapJournal {
@@ -71,7 +72,7 @@ impl ConfigMapJournal {
 
     /// Finds out whether the write whose answer was lost took effect.
     async fn settle(&self) -> Result<(), JournalError> {
-        if self.known().unanswered.is_some() { self.recognize().await } else { Ok(()) }
+        if self.known().unanswered.is_empty() { Ok(()) } else { self.recognize().await }
     }
 
     /// Takes over the resource version of an object whose text this server wrote. Others may change
@@ -80,18 +81,29 @@ impl ConfigMapJournal {
         let object = self.object().await.map_err(|err| failed(&err))?;
         let text = object.as_ref().and_then(|it| it["data"][KEY].as_str()).map(str::to_owned);
         let known = self.known().clone();
-        let is_ours = text == known.text || (text.is_some() && text == known.unanswered);
+        let is_ours =
+            text == known.text || text.as_ref().is_some_and(|it| known.unanswered.contains(it));
         if !is_ours {
             return Err(JournalError::Lost(format!("{} has changed", self.place())));
         }
         let version = object.as_ref().map(version);
-        *self.known() = Known { version, text, unanswered: None };
+        if version != known.version {
+            // Writes with the old version fail from now on.
+            *self.known() = Known { version, text, unanswered: Vec::new() };
+        }
         Ok(())
     }
 
-    /// Writes the object with the known resource version.
+    /// Writes the object with the known resource version. Remembers the text before that, because the
+    /// caller may drop the future.
     async fn send(&self, text: &str) -> Result<Value, ClusterError> {
-        let known = self.known().version.clone();
+        let known = {
+            let mut known = self.known();
+            if !known.unanswered.iter().any(|it| it == text) {
+                known.unanswered.push(text.to_owned());
+            }
+            known.version.clone()
+        };
         let mut object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": self.name, "namespace": self.namespace},
@@ -122,7 +134,7 @@ impl JournalStore for ConfigMapJournal {
         *self.known() = Known {
             version: object.as_ref().map(version),
             text: text.map(str::to_owned),
-            unanswered: None,
+            unanswered: Vec::new(),
         };
         if object.is_some() && text.is_none() {
             let err = InputError::new(format!("exists without the key {KEY}"));
@@ -145,16 +157,13 @@ impl JournalStore for ConfigMapJournal {
         match answer {
             Ok(object) => {
                 let (version, text) = (Some(version(&object)), Some(text.to_owned()));
-                *self.known() = Known { version, text, unanswered: None };
+                *self.known() = Known { version, text, unanswered: Vec::new() };
                 Ok(())
             }
             Err(err) if err.is_conflict() || err.says_gone(&self.name) => {
                 Err(JournalError::Lost(Chain(&err).to_string()))
             }
-            Err(err) => {
-                self.known().unanswered = Some(text.to_owned());
-                Err(failed(&err))
-            }
+            Err(err) => Err(failed(&err)),
         }
     }
 }
