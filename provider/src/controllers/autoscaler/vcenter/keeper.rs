@@ -55,9 +55,9 @@ impl Keeper {
         Self { store, turn: Mutex::default() }
     }
 
-    /// Replaces the journal `before` by `journal`. After a failure the old content is
-    /// written again at once, because the change may have taken effect nevertheless, and a restart
-    /// must not find it. If that fails too, the turn is unsure.
+    /// Replaces the journal `before` by `journal`. After a failure it writes the old content again at
+    /// once, because the change may have taken effect nevertheless, and a restart must not find it.
+    /// If that fails too, or the time `limit` is over, the turn stays unsure.
     async fn write(
         &self,
         turn: &mut Turn,

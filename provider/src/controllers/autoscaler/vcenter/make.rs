@@ -196,7 +196,7 @@ impl VcenterMachines {
     /// Returns the keys of `extraConfig` that make the machine join the cluster.
     fn bootstrap(&self, plan: &Plan) -> Result<Vec<(String, String)>, Trouble> {
         let file = &plan.shape().bootstrap;
-        let data = (self.0.read_bootstrap)(&file.file).map_err(|why| {
+        let data = (self.0.read_bootstrap)(&file.file).and_then(refuse_empty).map_err(|why| {
             let text = format!("bootstrap: file {}: {why}", file.file.display());
             Trouble::bad_configuration(&text)
         })?;
@@ -326,4 +326,26 @@ fn card_changes(source: &Source) -> Vec<DeviceChange> {
     };
     let keys = (1..).map(|n: i32| -n);
     source.cards.iter().map(remove).chain(keys.zip(&source.networks).map(add)).collect()
+}
+
+/// Refuses bootstrap data with which a machine would never join the cluster.
+fn refuse_empty(data: Vec<u8>) -> Result<Vec<u8>, String> {
+    if data.trim_ascii().is_empty() {
+        return Err("is empty; write the data that makes a machine join the cluster".to_owned());
+    }
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bootstrap_data_of_nothing_but_white_space_is_refused() {
+        for empty in ["", " \n"] {
+            let why = refuse_empty(empty.into()).unwrap_err();
+            assert!(why.starts_with("is empty"), "{why}");
+        }
+        assert_eq!(refuse_empty(b"#cloud-config".to_vec()), Ok(b"#cloud-config".to_vec()));
+    }
 }
