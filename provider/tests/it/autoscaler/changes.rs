@@ -217,13 +217,7 @@ async fn a_decrease_gives_up_machines_without_machine_object_and_then_pending_on
         (2, vec!["m-0".into(), "m-1".into()])
     );
     // The infrastructure makes the last pending machine, before the server knows.
-    let slow = world.fault(Action::WatchDelay(s(60)), "watch machines", 1000);
-    world
-        .management
-        .sim
-        .apply(sim::world::Command::EndWatches { plane: sim::world::ControlPlane::Workload })
-        .unwrap();
-    tokio::time::sleep(s(5)).await;
+    let slow = world.delay_watch("machines").await;
     world.boot(&["m-1"]).await;
     assert_eq!(server.decrease(GROUP, -1).await.unwrap_err().0, FAILED_PRECONDITION);
     assert_eq!((world.replicas("workers").await, world.machines().await.len()), (2, 2));

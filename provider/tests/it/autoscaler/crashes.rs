@@ -11,13 +11,13 @@ use super::{
 use crate::capacity::s;
 
 /// Returns the Machines with a mark.
-async fn marked(world: &World) -> Vec<String> {
+pub(super) async fn marked(world: &World) -> Vec<String> {
     let all = world.objects(super::world::NAMESPACE, "machines").await;
     let marked = all.iter().filter(|it| it["metadata"]["annotations"].get(MARK).is_some());
     marked.map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn booted(n: u32) -> World {
+pub(super) async fn booted(n: u32) -> World {
     let world = World::with_workers(n).await;
     let names: Vec<String> = (0..n).map(|n| format!("m-{n}")).collect();
     world.boot(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -92,6 +92,7 @@ async fn a_crash_after_the_size_is_lowered_deletes_the_machine_and_counts_it_onc
     assert_eq!((server.target(GROUP).await, world.replicas("workers").await), (2, 2));
     // Another client raises the size before Cluster API acts on the lower one.
     world.management.patch(&deployment("workers"), json!({"spec": {"replicas": 3}})).await;
+    tokio::time::sleep(s(1)).await;
     world.reconcile().await;
     world.reconcile().await;
     assert_eq!(world.machines().await, ["m-0", "m-2", "m-3"]);
@@ -164,6 +165,7 @@ async fn a_raise_during_a_deletion_gets_a_new_machine() {
     server.delete(GROUP, &[&id("m-1")]).await.unwrap();
     server.increase(GROUP, 1).await.unwrap();
     assert_eq!(server.target(GROUP).await, 2);
+    tokio::time::sleep(s(1)).await;
     world.reconcile().await;
     world.reconcile().await;
     assert_eq!(world.machines().await, ["m-0", "m-2"]);

@@ -5,6 +5,7 @@ mod changes;
 mod client;
 mod crashes;
 mod groups;
+mod others;
 mod world;
 
 use externalgrpc::protocol as p;

@@ -239,10 +239,20 @@ impl World {
         self.management.sim.fault(rule).unwrap()
     }
 
-    /// The same for the requests after this number of them.
+    /// Adds a rule for the requests of the server with this operation after this number of them.
     pub(super) fn fault_after(&self, action: Action, operation: &str, after: u64) -> RuleGuard {
         let rule = Rule::new("later", [action]).op([operation]).client("controller").after(after);
         self.management.sim.fault(rule).unwrap()
+    }
+
+    /// Keeps changes of a resource from the server for a minute.
+    pub(super) async fn delay_watch(&self, resource: &str) -> RuleGuard {
+        let slow = self.fault(Action::WatchDelay(s(60)), &format!("watch {resource}"), 1000);
+        let plane = sim::world::ControlPlane::Workload;
+        let end = sim::world::Command::EndWatches { plane };
+        self.management.sim.apply(end).unwrap();
+        tokio::time::sleep(s(5)).await;
+        slow
     }
 
     pub(super) async fn start(&self) -> Server {

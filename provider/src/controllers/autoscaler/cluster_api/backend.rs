@@ -137,6 +137,7 @@ async fn publish(shared: &Arc<Shared>, tasks: &Tasks) {
     let mut followed: BTreeSet<Resource> = BTreeSet::new();
     let mut said = BTreeMap::new();
     let mut is_first = true;
+    let mut due = BTreeSet::new();
     loop {
         let snapshot = shared.snapshot();
         for kind in Resource::of_cluster_api().into_iter().chain(snapshot.kinds.clone()) {
@@ -153,6 +154,13 @@ async fn publish(shared: &Arc<Shared>, tasks: &Tasks) {
                 // An earlier process may have left something behind.
                 shared.wake.notify_one();
             }
+            let states = snapshot.states.values();
+            let now_due = states.flat_map(|it| shared.due(it)).map(|it| it.machine.uid.clone());
+            let now_due: BTreeSet<String> = now_due.collect();
+            if !now_due.is_subset(&due) {
+                shared.wake.notify_one();
+            }
+            due = now_due;
         }
         tokio::time::sleep(PAUSE).await;
         shared.changed.notified().await;

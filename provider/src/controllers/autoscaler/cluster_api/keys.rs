@@ -15,6 +15,8 @@ pub(super) const COUNTED: &str = "vsphere.cloud-provider/counted-deletions";
 /// Annotation of a group with a text that differs in each change of the server, by which the server
 /// recognizes a change whose answer was lost.
 pub(super) const LAST_CHANGE: &str = "vsphere.cloud-provider/last-change";
+/// Annotation of an object that the controllers of Cluster API leave alone.
+pub(super) const PAUSED: &str = "cluster.x-k8s.io/paused";
 /// Label of all objects of a cluster.
 pub(super) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 

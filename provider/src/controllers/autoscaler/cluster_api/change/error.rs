@@ -29,6 +29,10 @@ pub(crate) enum ChangeError {
     )]
     RollingOut,
     #[error(
+        "the {kind} has the annotation cluster.x-k8s.io/paused, so Cluster API does not follow a lower size; remove the annotation"
+    )]
+    Paused { kind: &'static str },
+    #[error(
         "Machine {machine} has the annotation cluster.x-k8s.io/delete-machine of another client, and a lower size would delete it instead of a named one; remove the annotation, or delete the Machine"
     )]
     ForeignMark { machine: String },
@@ -50,6 +54,7 @@ impl ChangeError {
             Self::AboveMax { .. }
             | Self::Below { .. }
             | Self::RollingOut
+            | Self::Paused { .. }
             | Self::ForeignMark { .. }
             | Self::Exists => Status::failed_precondition(text),
             Self::Unknown { .. } => Status::aborted(text),

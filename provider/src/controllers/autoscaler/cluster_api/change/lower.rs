@@ -13,7 +13,7 @@ use super::super::{
         plan::{Cause, MachineChange, Victim},
     },
     AT_A_TIME, ClusterApiMachines, Shared,
-    keys::{COUNTED, LAST_CHANGE},
+    keys::{COUNTED, LAST_CHANGE, PAUSED},
     objects::{
         Ledger, Machine, Mark,
         group::{id, replicas},
@@ -140,6 +140,9 @@ impl Shared {
                 let size = replicas(&object);
                 self.apply_group(state, object);
                 return Ok(size);
+            }
+            if object["metadata"]["annotations"].get(PAUSED).is_some() {
+                return Err(ChangeError::Paused { kind: state.kind.name() });
             }
             let now = self.snapshot();
             let now = now.states.get(&id(state.kind, &state.namespace, &state.name));

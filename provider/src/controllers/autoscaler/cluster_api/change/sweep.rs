@@ -53,12 +53,15 @@ impl Shared {
         }
     }
 
-    /// Returns the Machines to delete now.
-    fn due(&self, state: &GroupState) -> Vec<Arc<Member>> {
+    /// Returns the Machines to delete now. A Machine for which the size was lowered waits until the
+    /// MachineSets have followed: they would replace it before, and then become smaller by a Machine
+    /// without mark.
+    pub(crate) fn due(&self, state: &GroupState) -> Vec<Arc<Member>> {
         let now = self.clock.now();
+        let have_sets_followed = state.replicas_of_sets <= state.replicas;
         let is_due = |it: &&Arc<Member>| {
             let machine = &it.machine;
-            let is_counted = state.ledger.has(machine);
+            let is_counted = state.ledger.has(machine) && have_sets_followed;
             let is_replaced = machine.replace_at.is_some_and(|at| at <= now);
             !machine.is_deleting && (is_counted || is_replaced)
         };

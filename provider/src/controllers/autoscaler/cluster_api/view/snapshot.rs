@@ -38,6 +38,8 @@ pub(crate) struct GroupState {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) replicas: u32,
+    /// Sum of the sizes of its MachineSets.
+    pub(crate) replicas_of_sets: u32,
     pub(crate) ledger: Ledger,
     /// True if its Machines belong to more than one MachineSet. Cluster API then chooses the
     /// MachineSet that becomes smaller.
@@ -100,6 +102,9 @@ impl Snapshot {
                 Some(owner) => group::id(GroupKind::MachineDeployment, &name.namespace, owner),
                 None => group::id(GroupKind::MachineSet, &name.namespace, &name.name),
             };
+            if let Some(state) = snapshot.states.get_mut(&id) {
+                state.replicas_of_sets = state.replicas_of_sets.saturating_add(replicas(set));
+            }
             if replicas(set) > 0 {
                 n_used_sets.entry(id.clone()).or_default().insert(uid(set));
             }
@@ -141,6 +146,7 @@ impl Snapshot {
             name: own("name"),
             uid: own("uid"),
             replicas: replicas(object),
+            replicas_of_sets: 0,
             ledger: Ledger::read(object),
             is_rolling_out: false,
             members: Vec::new(),

@@ -1,0 +1,52 @@
+//! Objects that other clients pause, mark, damage or create again, and controllers of Cluster API
+//! that lag.
+
+use serde_json::{Value, json};
+
+use super::{
+    FAILED_PRECONDITION, GROUP,
+    changes::LOWER,
+    crashes::{booted, marked},
+    world::{NAMESPACE, World, collection, deployment, id},
+};
+use crate::capacity::s;
+
+async fn annotate(world: &World, path: &str, key: &str, value: Value) {
+    let patch = json!({"metadata": {"annotations": {key: value}}});
+    world.management.patch(path, patch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_is_paused_before_the_server_sees_it_is_not_made_smaller() {
+    let world = booted(2).await;
+    let server = world.start().await;
+    let slow = world.delay_watch("machinedeployments").await;
+    annotate(&world, &deployment("workers"), "cluster.x-k8s.io/paused", "".into()).await;
+    let (code, message) = server.delete(GROUP, &[&id("m-1")]).await.unwrap_err();
+    assert_eq!(code, FAILED_PRECONDITION);
+    assert!(message.contains("annotation cluster.x-k8s.io/paused"), "{message}");
+    assert_eq!(world.replicas("workers").await, 2);
+    for operation in [LOWER, "patch machines", "delete machines"] {
+        assert_eq!(world.management.n_calls(operation), 0, "{operation}");
+    }
+    drop(slow);
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_not_deleted_before_its_machine_set_is_lowered() {
+    let world = booted(3).await;
+    let server = world.start().await;
+    server.delete(GROUP, &[&id("m-1")]).await.unwrap();
+    // The controller of MachineDeployments lags: the MachineSet would replace a deleted Machine.
+    tokio::time::sleep(s(30)).await;
+    assert_eq!(world.management.n_calls("delete machines"), 0);
+    assert_eq!((world.replicas("workers").await, marked(&world).await), (2, vec!["m-1".into()]));
+    let set = format!("{}/workers-a", collection(NAMESPACE, "machinesets"));
+    world.management.patch(&set, json!({"spec": {"replicas": 2}})).await;
+    tokio::time::sleep(s(1)).await;
+    assert_eq!(world.management.n_calls("delete machines"), 1, "soon after the set follows");
+    world.reconcile().await;
+    assert_eq!(world.machines().await, ["m-0", "m-2"]);
+    server.stop().await;
+}
