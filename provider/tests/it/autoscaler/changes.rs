@@ -12,7 +12,7 @@ use crate::capacity::s;
 /// Operation of the requests that lower a size.
 pub(super) const LOWER: &str = "patch machinedeployments";
 /// Operation of the requests that raise a size.
-const RAISE: &str = "patch machinedeployments/scale";
+pub(super) const RAISE: &str = "patch machinedeployments/scale";
 
 /// Returns the events of the server as `REASON of KIND NAME: MESSAGE`, in order.
 async fn events(world: &World) -> Vec<String> {

@@ -5,6 +5,7 @@ mod changes;
 mod client;
 mod crashes;
 mod groups;
+mod lost;
 mod others;
 mod world;
 

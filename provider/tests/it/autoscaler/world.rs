@@ -239,6 +239,25 @@ impl World {
         self.management.sim.fault(rule).unwrap()
     }
 
+    /// Adds a rule by which the next request of the server with this operation takes effect, although
+    /// the action replaces its answer.
+    pub(super) fn fault_applied(&self, action: Action, operation: &str) -> RuleGuard {
+        let rule = Rule::new("applied", [action]).op([operation]).client("controller").first(1);
+        self.management.sim.fault(rule.applied()).unwrap()
+    }
+
+    /// Adds a rule for the requests of the server with this operation from the `first` to the `last`.
+    pub(super) fn fault_between(
+        &self,
+        action: Action,
+        operation: &str,
+        first: u64,
+        last: u64,
+    ) -> RuleGuard {
+        let rule = Rule::new("between", [action]).op([operation]).client("controller");
+        self.management.sim.fault(rule.nth_range(first, last)).unwrap()
+    }
+
     /// Adds a rule for the requests of the server with this operation after this number of them.
     pub(super) fn fault_after(&self, action: Action, operation: &str, after: u64) -> RuleGuard {
         let rule = Rule::new("later", [action]).op([operation]).client("controller").after(after);

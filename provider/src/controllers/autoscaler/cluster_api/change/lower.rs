@@ -21,12 +21,13 @@ use super::super::{
     view::{GroupState, Member},
 };
 use super::{
-    error::{ChangeError, is_lost},
+    error::{ChangeError, PAUSE, is_lost},
     record::SizeChange,
 };
 use crate::cluster::PatchKind;
 
-/// Number of times that the size is read again which another client changes meanwhile.
+/// Number of times that a size is read again which another client changes meanwhile, or that could not be
+/// read.
 const MOST_READS: usize = 20;
 
 /// A change that lowers a size.
@@ -125,11 +126,20 @@ impl Shared {
         let path = self.group_path(state);
         let mut last = None;
         let mut tokens = Vec::new();
-        for _ in 0..MOST_READS {
+        let mut n_reads = 0;
+        while n_reads < MOST_READS {
             let object = match self.answered(self.changes.get(&path), &path, budget).await {
                 Ok(object) => object,
+                // The lower size may have taken effect, so only a read can end this.
+                Err(err) if !tokens.is_empty() => {
+                    tracing::warn!(path, error = %Chain(&err), "reading a size after a lost answer failed; retrying");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
                 Err(err) if is_lost(&err) => {
+                    n_reads += 1;
                     last = Some(err);
+                    tokio::time::sleep(PAUSE).await;
                     continue;
                 }
                 Err(err) => return Err(err.into()),
@@ -149,7 +159,16 @@ impl Shared {
             if now.is_some_and(|it| it.is_rolling_out) {
                 return Err(ChangeError::RollingOut);
             }
-            let (patch, token) = self.prepare(&object, state, change).await?;
+            let (patch, token) = match self.prepare(&object, state, change).await {
+                Ok(prepared) => prepared,
+                Err(ChangeError::Request(err)) if is_lost(&err) => {
+                    n_reads += 1;
+                    last = Some(err);
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+                Err(err) => return Err(err),
+            };
             tokens.push(token);
             let sent = self.changes.patch(&path, PatchKind::Merge, &patch);
             match self.answered(sent, &path, budget).await {
@@ -158,7 +177,14 @@ impl Shared {
                     self.apply_group(state, object);
                     return Ok(size);
                 }
-                Err(err) if err.is_conflict() || is_lost(&err) => last = Some(err),
+                Err(err) if err.is_conflict() => {
+                    n_reads += 1;
+                    last = Some(err);
+                }
+                Err(err) if is_lost(&err) => {
+                    last = Some(err);
+                    tokio::time::sleep(PAUSE).await;
+                }
                 Err(err) => return Err(err.into()),
             }
         }

@@ -12,7 +12,7 @@ use super::super::{
     view::GroupState,
 };
 use super::{
-    error::{ChangeError, is_lost},
+    error::{ChangeError, PAUSE, is_lost},
     record::SizeChange,
 };
 use crate::cluster::{ClusterError, PatchKind};
@@ -68,8 +68,16 @@ impl Shared {
         // The scale that a request without answer was based on.
         let mut lost: Option<Scale> = None;
         loop {
-            let scale = self.answered(self.changes.get(&path), &path, budget).await?;
-            let scale = read(&scale, &path)?;
+            let scale = self.answered(self.changes.get(&path), &path, budget).await;
+            let scale = match scale.and_then(|it| read(&it, &path)) {
+                Ok(scale) => scale,
+                Err(err) if lost.is_some() => {
+                    tracing::warn!(group = %group.id, error = %Chain(&err), "reading the size after a lost answer failed; retrying");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+                Err(err) => return Err(err.into()),
+            };
             if let Some(before) = &lost
                 && before.version != scale.version
                 && before.replicas != scale.replicas
@@ -90,9 +98,9 @@ impl Shared {
                 "spec": {"replicas": wanted},
             });
             let sent = self.changes.patch(&path, PatchKind::Merge, &patch);
-            match self.answered(sent, &path, budget).await {
-                Ok(answer) => {
-                    let scale = read(&answer, &path)?;
+            let answer = self.answered(sent, &path, budget).await;
+            match answer.and_then(|it| read(&it, &path)) {
+                Ok(scale) => {
                     self.scaled(state, &scale);
                     return Ok(scale.replicas);
                 }
@@ -100,6 +108,7 @@ impl Shared {
                 Err(err) if is_lost(&err) => {
                     tracing::warn!(group = %group.id, error = %Chain(&err), "the answer to a change of the size was lost; reading the size");
                     lost = Some(scale);
+                    tokio::time::sleep(PAUSE).await;
                 }
                 Err(err) => return Err(err.into()),
             }
