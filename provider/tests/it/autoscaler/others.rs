@@ -7,7 +7,7 @@ use super::{
     FAILED_PRECONDITION, GROUP,
     changes::LOWER,
     crashes::{booted, marked},
-    world::{NAMESPACE, World, collection, deployment, id},
+    world::{NAMESPACE, World, collection, deployment, id, machine},
 };
 use crate::capacity::s;
 
@@ -46,6 +46,23 @@ async fn a_machine_is_not_deleted_before_its_machine_set_is_lowered() {
     world.management.patch(&set, json!({"spec": {"replicas": 2}})).await;
     tokio::time::sleep(s(1)).await;
     assert_eq!(world.management.n_calls("delete machines"), 1, "soon after the set follows");
+    world.reconcile().await;
+    assert_eq!(world.machines().await, ["m-0", "m-2"]);
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decrease_gives_up_the_replica_of_a_machine_whose_deletion_is_stuck() {
+    let world = booted(3).await;
+    let status = json!({"status": {"replicas": 3}});
+    world.management.patch(&format!("{}/status", deployment("workers")), status).await;
+    // Another client deletes the Machine, and its finalizer stays.
+    world.management.delete(&machine("m-1")).await;
+    let server = world.start().await;
+    assert_eq!(server.instances(GROUP).await[1], format!("{} deleting", id("m-1")));
+    server.decrease(GROUP, -1).await.unwrap();
+    assert_eq!((server.target(GROUP).await, world.replicas("workers").await), (2, 2));
+    assert_eq!(server.decrease(GROUP, -1).await.unwrap_err().0, FAILED_PRECONDITION);
     world.reconcile().await;
     assert_eq!(world.machines().await, ["m-0", "m-2"]);
     server.stop().await;

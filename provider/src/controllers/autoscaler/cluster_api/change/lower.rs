@@ -208,7 +208,7 @@ impl Shared {
         let left = size.checked_sub(fewer).filter(|left| *left >= change.floor || fewer == 0);
         let floor = change.floor;
         let left = left.ok_or(ChangeError::Below { replicas: size, fewer, floor })?;
-        self.check_missing(object, state, change.n_without_machine, size)?;
+        self.check_missing(object, &ledger, state, change.n_without_machine, size)?;
         let marks = machines.iter().map(|it| self.mark(it, change.only_pending).boxed());
         let marks: Vec<_> = marks.collect();
         let marks = futures::stream::iter(marks).buffer_unordered(AT_A_TIME);

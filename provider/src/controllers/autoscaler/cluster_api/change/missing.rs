@@ -24,17 +24,22 @@ impl Shared {
     pub(crate) fn check_missing(
         &self,
         object: &Value,
+        ledger: &Ledger,
         state: &GroupState,
         n_without_machine: u32,
         size: u32,
     ) -> Result<(), ChangeError> {
-        let told = object["status"]["replicas"].as_u64().unwrap_or_default();
+        let replicas_in_status = object["status"]["replicas"].as_u64().unwrap_or_default();
         let snapshot = self.snapshot();
         let state = snapshot.states.get(&id(state.kind, &state.namespace, &state.name));
         let counts = |it: &&Arc<Member>| it.instance.state.counts();
         let n_known = state.map_or(0, |it| it.members.iter().filter(counts).count() as u64);
+        // The status also counts Machines that the size no longer counts.
+        let is_leaving = |it: &&Arc<Member>| it.machine.is_deleting || ledger.has(&it.machine);
+        let n_leaving = state.map_or(0, |it| it.members.iter().filter(is_leaving).count() as u64);
+        let n_made = replicas_in_status.saturating_sub(n_leaving).max(n_known);
         let n_missing = u64::from(n_without_machine);
-        if n_missing > 0 && told.max(n_known) + n_missing > u64::from(size) {
+        if n_missing > 0 && n_made + n_missing > u64::from(size) {
             return Err(ChangeError::Exists);
         }
         Ok(())
