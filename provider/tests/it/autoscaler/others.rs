@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::{
     FAILED_PRECONDITION, GROUP,
-    changes::LOWER,
+    changes::{LOWER, RAISE},
     crashes::{booted, marked},
-    world::{NAMESPACE, World, collection, deployment, id, machine},
+    world::{NAMESPACE, World, annotations, collection, deployment, id, machine},
 };
 use crate::capacity::s;
 
@@ -65,5 +65,30 @@ async fn a_decrease_gives_up_the_replica_of_a_machine_whose_deletion_is_stuck() 
     assert_eq!(server.decrease(GROUP, -1).await.unwrap_err().0, FAILED_PRECONDITION);
     world.reconcile().await;
     assert_eq!(world.machines().await, ["m-0", "m-2"]);
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_was_created_again_is_not_changed_for_the_former_one() {
+    let world = booted(2).await;
+    let server = world.start().await;
+    let slow = world.delay_watch("machinedeployments").await;
+    world.management.delete(&deployment("workers")).await;
+    world.create_deployment(NAMESPACE, "workers", &annotations(0, 5), 2).await;
+    let refusals = [server.delete(GROUP, &[&id("m-1")]).await, server.increase(GROUP, 1).await];
+    for refusal in refusals {
+        let (code, message) = refusal.unwrap_err();
+        assert_eq!(code, FAILED_PRECONDITION, "{message}");
+        assert!(message.contains("was deleted and created again"), "{message}");
+    }
+    for operation in [LOWER, RAISE, "patch machines"] {
+        assert_eq!(world.management.n_calls(operation), 0, "{operation}");
+    }
+    drop(slow);
+    server.stop().await;
+    // The MachineSet names the former MachineDeployment as its owner.
+    let server = world.start().await;
+    assert_eq!((server.target(GROUP).await, server.instances(GROUP).await), (2, Vec::new()));
+    assert_eq!(server.group_of(&id("m-1"), "m-1").await, "");
     server.stop().await;
 }

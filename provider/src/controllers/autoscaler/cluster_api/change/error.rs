@@ -38,6 +38,10 @@ pub(crate) enum ChangeError {
     ForeignMark { machine: String },
     #[error("a machine exists by now; nothing was changed")]
     Exists,
+    #[error(
+        "{kind} {name} was deleted and created again; repeat the request for the new group, of which nothing was changed"
+    )]
+    Recreated { kind: &'static str, name: String },
     #[error("the server no longer knows the object of the group")]
     Gone,
     #[error(
@@ -55,6 +59,7 @@ impl ChangeError {
             | Self::Below { .. }
             | Self::RollingOut
             | Self::Paused { .. }
+            | Self::Recreated { .. }
             | Self::ForeignMark { .. }
             | Self::Exists => Status::failed_precondition(text),
             Self::Unknown { .. } => Status::aborted(text),

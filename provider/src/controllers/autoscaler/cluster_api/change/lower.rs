@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     super::{
+        super::capacity::text,
         group::Group,
         instance::one_line,
         plan::{Cause, MachineChange, Victim},
@@ -144,6 +145,7 @@ impl Shared {
                 }
                 Err(err) => return Err(err.into()),
             };
+            state.require_uid(text(&object["metadata"]["uid"]))?;
             let last_change = &object["metadata"]["annotations"][LAST_CHANGE];
             if tokens.iter().any(|it| last_change == it) {
                 // The answer to an earlier request was lost.

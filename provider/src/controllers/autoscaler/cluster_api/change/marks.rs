@@ -112,6 +112,7 @@ impl Shared {
         }
         let path = self.group_path(group);
         let object = self.changes.get(&path).await?;
+        group.require_uid(text(&object["metadata"]["uid"]))?;
         let ledger = Ledger::read(&object);
         // The version of the object changes, so that a request which is still under way is refused.
         let patch = json!({"metadata": {
@@ -178,6 +179,15 @@ impl Shared {
 }
 
 impl GroupState {
+    /// Refuses an object of the same name with another UID: marks and sizes of this group say nothing
+    /// about it.
+    pub(crate) fn require_uid(&self, uid: &str) -> Result<(), ChangeError> {
+        if uid == self.uid {
+            return Ok(());
+        }
+        Err(ChangeError::Recreated { kind: self.kind.name(), name: self.name.clone() })
+    }
+
     /// Returns the Machines that have a mark of this server, although the size was not lowered for
     /// them.
     pub(crate) fn open(&self) -> Vec<Arc<Member>> {

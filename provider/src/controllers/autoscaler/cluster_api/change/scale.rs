@@ -21,6 +21,7 @@ use crate::cluster::{ClusterError, PatchKind};
 struct Scale {
     replicas: u32,
     version: String,
+    uid: String,
 }
 
 impl ClusterApiMachines {
@@ -78,6 +79,7 @@ impl Shared {
                 }
                 Err(err) => return Err(err.into()),
             };
+            state.require_uid(&scale.uid)?;
             if let Some(before) = &lost
                 && before.version != scale.version
                 && before.replicas != scale.replicas
@@ -147,10 +149,11 @@ impl Shared {
 }
 
 fn read(scale: &Value, path: &str) -> Result<Scale, ClusterError> {
-    let version = text(&scale["metadata"]["resourceVersion"]).to_owned();
-    if version.is_empty() {
+    let [version, uid] =
+        ["resourceVersion", "uid"].map(|key| text(&scale["metadata"][key]).to_owned());
+    if version.is_empty() || uid.is_empty() {
         let what = "the answer is not a Scale".to_owned();
         return Err(ClusterError::Malformed { path: path.to_owned(), what });
     }
-    Ok(Scale { replicas: replicas(scale), version })
+    Ok(Scale { replicas: replicas(scale), version, uid })
 }

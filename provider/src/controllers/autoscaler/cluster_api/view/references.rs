@@ -15,11 +15,11 @@ use super::{
     snapshot::Known,
 };
 
-/// Returns the name of the MachineDeployment of a MachineSet.
-pub(crate) fn deployment(set: &Value) -> Option<&str> {
+/// Returns the name and the UID of the MachineDeployment of a MachineSet.
+pub(crate) fn deployment(set: &Value) -> Option<(&str, &str)> {
     let mut owners = set["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let owner = owners.find(|it| it["kind"] == "MachineDeployment")?;
-    Some(text(&owner["name"])).filter(|name| !name.is_empty())
+    Some((text(&owner["name"]), text(&owner["uid"]))).filter(|(name, _)| !name.is_empty())
 }
 
 pub(crate) fn cluster_name(object: &Value) -> &str {

@@ -98,13 +98,15 @@ impl Snapshot {
             }
         }
         for (name, set) in sets {
-            let id = match deployment(set) {
-                Some(owner) => group::id(GroupKind::MachineDeployment, &name.namespace, owner),
-                None => group::id(GroupKind::MachineSet, &name.namespace, &name.name),
+            let (kind, owner, owner_uid) = match deployment(set) {
+                Some((owner, uid)) => (GroupKind::MachineDeployment, owner, uid),
+                None => (GroupKind::MachineSet, name.name.as_str(), uid(set)),
             };
-            if let Some(state) = snapshot.states.get_mut(&id) {
-                state.replicas_of_sets = state.replicas_of_sets.saturating_add(replicas(set));
-            }
+            let id = group::id(kind, &name.namespace, owner);
+            // A MachineDeployment that was created again does not own the sets of the former one.
+            let state = snapshot.states.get_mut(&id).filter(|it| it.uid == owner_uid);
+            let Some(state) = state else { continue };
+            state.replicas_of_sets = state.replicas_of_sets.saturating_add(replicas(set));
             if replicas(set) > 0 {
                 n_used_sets.entry(id.clone()).or_default().insert(uid(set));
             }
