@@ -7,9 +7,11 @@ use super::{
     FAILED_PRECONDITION, GROUP,
     changes::{LOWER, RAISE},
     crashes::{booted, marked},
-    world::{NAMESPACE, World, annotations, collection, deployment, id, machine},
+    world::{MARK, NAMESPACE, World, annotations, collection, deployment, id, machine},
 };
 use crate::capacity::s;
+
+const MARKED: &str = "vsphere.cloud-provider/marked-for-deletion";
 
 async fn annotate(world: &World, path: &str, key: &str, value: Value) {
     let patch = json!({"metadata": {"annotations": {key: value}}});
@@ -90,5 +92,25 @@ async fn a_group_that_was_created_again_is_not_changed_for_the_former_one() {
     let server = world.start().await;
     assert_eq!((server.target(GROUP).await, server.instances(GROUP).await), (2, Vec::new()));
     assert_eq!(server.group_of(&id("m-1"), "m-1").await, "");
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_of_another_client_outlives_a_failed_deletion() {
+    let world = booted(2).await;
+    annotate(&world, &machine("m-1"), MARK, "theirs".into()).await;
+    let server = world.start().await;
+    let refused = sim::faults::Action::KubeStatus(sim::faults::KubeStatus::new(403));
+    let fault = world.fault(refused, LOWER, 1);
+    server.delete(GROUP, &[&id("m-1")]).await.unwrap_err();
+    drop(fault);
+    tokio::time::sleep(s(15)).await;
+    let annotations = &world.management.get(&machine("m-1")).await["metadata"]["annotations"];
+    assert_eq!((&annotations[MARK], annotations.get(MARKED)), (&json!("theirs"), None));
+    let (code, _) = server.delete(GROUP, &[&id("m-0")]).await.unwrap_err();
+    assert_eq!(code, FAILED_PRECONDITION, "Cluster API would delete m-1");
+    server.delete(GROUP, &[&id("m-1")]).await.unwrap();
+    world.reconcile().await;
+    assert_eq!(world.machines().await, ["m-0"]);
     server.stop().await;
 }

@@ -16,7 +16,7 @@ use super::super::{
     AT_A_TIME, ClusterApiMachines, Shared,
     keys::{COUNTED, LAST_CHANGE, PAUSED},
     objects::{
-        Ledger, Machine, Mark,
+        Ledger, Machine,
         group::{id, replicas},
     },
     view::{GroupState, Member},
@@ -235,7 +235,7 @@ impl Shared {
         };
         let mut others = state.members.iter().filter(|it| !is_victim(it));
         let is_foreign =
-            |it: &&Arc<Member>| it.machine.mark == Mark::Foreign && it.instance.state.counts();
+            |it: &&Arc<Member>| it.machine.mark.is_foreign() && it.instance.state.counts();
         if let Some(other) = others.find(is_foreign) {
             return Err(ChangeError::ForeignMark { machine: other.machine.name.clone() });
         }

@@ -33,27 +33,35 @@ use crate::cluster::{ObjectChange, PatchKind};
 const MOST_READS: usize = 3;
 
 impl Shared {
-    /// Marks a Machine. `only_pending` refuses one that exists in the infrastructure.
+    /// Marks a Machine. `only_pending` refuses one that exists in the infrastructure. A mark of another
+    /// client stays as it is.
     pub(crate) async fn mark(
         &self,
         machine: &Machine,
         only_pending: bool,
     ) -> Result<(), ChangeError> {
         let path = self.machine_path(machine);
+        let mut last = None;
         for _ in 0..MOST_READS {
             let token = self.token();
             let mut patch = json!({"metadata": {
                 "uid": machine.uid,
                 "annotations": {DELETE_MACHINE: token, MARKED: token},
             }});
-            if only_pending {
+            let is_read = only_pending || machine.mark.is_foreign();
+            if is_read {
                 let object = self.changes.get(&path).await?;
                 let now = Machine::read(&object).filter(|it| it.uid == machine.uid);
                 match now {
-                    Some(now) if !now.is_materialized() => {
+                    Some(now) if !only_pending || !now.is_materialized() => {
                         patch["metadata"]["resourceVersion"] = now.version.into();
+                        if now.mark.is_foreign() {
+                            patch["metadata"]["annotations"] = json!({MARKED: token});
+                        }
                     }
-                    _ => return Err(ChangeError::Exists),
+                    _ if only_pending => return Err(ChangeError::Exists),
+                    // The UID in the patch refuses it.
+                    _ => {}
                 }
             }
             match self.changes.patch(&path, PatchKind::Merge, &patch).await {
@@ -61,11 +69,11 @@ impl Shared {
                     self.apply_machine(object);
                     return Ok(());
                 }
-                Err(err) if err.is_conflict() && only_pending => {}
+                Err(err) if err.is_conflict() && is_read => last = Some(err),
                 Err(err) => return Err(err.into()),
             }
         }
-        Err(ChangeError::Exists)
+        Err(last.filter(|_| !only_pending).map_or(ChangeError::Exists, ChangeError::Request))
     }
 
     /// Has the server delete a failed Machine from this time on, without a lower size, so that Cluster
@@ -123,9 +131,12 @@ impl Shared {
         self.apply_group(group, object);
         for member in members.iter().filter(|it| !ledger.has(&it.machine)) {
             let machine = &member.machine;
+            let mut annotations = json!({MARKED: Value::Null});
+            if machine.mark == Mark::Own {
+                annotations[DELETE_MACHINE] = Value::Null;
+            }
             let patch = json!({"metadata": {
-                "uid": machine.uid, "resourceVersion": machine.version,
-                "annotations": {DELETE_MACHINE: Value::Null, MARKED: Value::Null},
+                "uid": machine.uid, "resourceVersion": machine.version, "annotations": annotations,
             }});
             let path = self.machine_path(machine);
             let object = self.changes.patch(&path, PatchKind::Merge, &patch).await?;
@@ -191,8 +202,7 @@ impl GroupState {
     /// Returns the Machines that have a mark of this server, although the size was not lowered for
     /// them.
     pub(crate) fn open(&self) -> Vec<Arc<Member>> {
-        let is_open =
-            |it: &&Arc<Member>| it.machine.mark == Mark::Own && it.instance.state.counts();
+        let is_open = |it: &&Arc<Member>| it.machine.mark.is_noted() && it.instance.state.counts();
         self.members.iter().filter(is_open).cloned().collect()
     }
 }

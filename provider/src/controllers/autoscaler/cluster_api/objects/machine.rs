@@ -25,6 +25,20 @@ pub(crate) enum Mark {
     Own,
     /// Another client has marked the Machine.
     Foreign,
+    /// Another client has marked the Machine, and this server has noted its deletion beside the mark.
+    ForeignNoted,
+}
+
+impl Mark {
+    /// True if another client has marked the Machine.
+    pub(crate) fn is_foreign(self) -> bool {
+        matches!(self, Self::Foreign | Self::ForeignNoted)
+    }
+
+    /// True if the Machine has an annotation of this server.
+    pub(crate) fn is_noted(self) -> bool {
+        matches!(self, Self::Own | Self::ForeignNoted)
+    }
 }
 
 /// A Machine of Cluster API.
@@ -75,7 +89,8 @@ impl Machine {
             infrastructure,
             mark: match (annotations.get(DELETE_MACHINE), annotations.get(MARKED)) {
                 (None, _) => Mark::None,
-                (Some(_), Some(_)) => Mark::Own,
+                (Some(mark), Some(own)) if mark == own => Mark::Own,
+                (Some(_), Some(_)) => Mark::ForeignNoted,
                 (Some(_), None) => Mark::Foreign,
             },
             replace_at: annotations[REPLACE_AT].as_str().and_then(|it| it.parse().ok()),
@@ -254,6 +269,7 @@ mod tests {
             (json!({MARKED: "t"}), Mark::None),
             (json!({DELETE_MACHINE: "t"}), Mark::Foreign),
             (json!({DELETE_MACHINE: "t", MARKED: "t"}), Mark::Own),
+            (json!({DELETE_MACHINE: "theirs", MARKED: "t"}), Mark::ForeignNoted),
         ] {
             assert_eq!(machine(&annotations, json!({}), json!({})).mark, want, "{annotations}");
         }
