@@ -12,6 +12,7 @@ use super::{
 use crate::capacity::s;
 
 const MARKED: &str = "vsphere.cloud-provider/marked-for-deletion";
+const COUNTED: &str = "vsphere.cloud-provider/counted-deletions";
 
 async fn annotate(world: &World, path: &str, key: &str, value: Value) {
     let patch = json!({"metadata": {"annotations": {key: value}}});
@@ -112,5 +113,30 @@ async fn a_mark_of_another_client_outlives_a_failed_deletion() {
     server.delete(GROUP, &[&id("m-1")]).await.unwrap();
     world.reconcile().await;
     assert_eq!(world.machines().await, ["m-0"]);
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_with_an_unreadable_ledger_keeps_its_size_and_marks() {
+    crate::capacity::keep_log();
+    let world = booted(3).await;
+    let server = world.start().await;
+    server.delete(GROUP, &[&id("m-1")]).await.unwrap();
+    annotate(&world, &deployment("workers"), COUNTED, "m-1".into()).await;
+    tokio::time::sleep(s(30)).await;
+    assert_eq!(marked(&world).await, ["m-1"], "the size was lowered for it");
+    for name in ["m-1", "m-2"] {
+        let (code, message) = server.delete(GROUP, &[&id(name)]).await.unwrap_err();
+        assert_eq!(code, FAILED_PRECONDITION);
+        assert!(message.contains(COUNTED), "{message}");
+    }
+    assert_eq!((world.replicas("workers").await, marked(&world).await), (2, vec!["m-1".into()]));
+    tokio::time::sleep(s(600)).await;
+    assert_eq!(crate::capacity::n_logged(&["WARN", GROUP, COUNTED, "cannot be read"]), 1);
+    let corrected = json!({"m-1": world.management.get(&machine("m-1")).await["metadata"]["uid"]});
+    annotate(&world, &deployment("workers"), COUNTED, corrected.to_string().into()).await;
+    world.reconcile().await;
+    server.delete(GROUP, &[&id("m-2")]).await.unwrap();
+    assert_eq!(world.replicas("workers").await, 1);
     server.stop().await;
 }

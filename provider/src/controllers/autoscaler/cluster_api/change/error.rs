@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::super::super::{instance::one_line, server::status};
+use super::super::{
+    super::{instance::one_line, server::status},
+    objects::UnreadableLedger,
+};
 use crate::cluster::ClusterError;
 
 /// Reason why a change failed.
@@ -36,6 +39,8 @@ pub(crate) enum ChangeError {
         "Machine {machine} has the annotation cluster.x-k8s.io/delete-machine of another client, and a lower size would delete it instead of a named one; remove the annotation, or delete the Machine"
     )]
     ForeignMark { machine: String },
+    #[error(transparent)]
+    UnreadableLedger(#[from] UnreadableLedger),
     #[error("a machine exists by now; nothing was changed")]
     Exists,
     #[error(
@@ -61,6 +66,7 @@ impl ChangeError {
             | Self::Paused { .. }
             | Self::Recreated { .. }
             | Self::ForeignMark { .. }
+            | Self::UnreadableLedger(_)
             | Self::Exists => Status::failed_precondition(text),
             Self::Unknown { .. } => Status::aborted(text),
             Self::Gone => Status::not_found(text),

@@ -201,7 +201,7 @@ impl Shared {
         state: &GroupState,
         change: &Marked,
     ) -> Result<(Value, String), ChangeError> {
-        let ledger = Ledger::read(object);
+        let ledger = Ledger::read(object)?;
         let machines: Vec<&Machine> =
             change.members.iter().map(|it| &it.machine).filter(|it| !ledger.has(it)).collect();
         let n_machines = u32::try_from(machines.len()).unwrap_or(u32::MAX);

@@ -121,7 +121,7 @@ impl Shared {
         let path = self.group_path(group);
         let object = self.changes.get(&path).await?;
         group.require_uid(text(&object["metadata"]["uid"]))?;
-        let ledger = Ledger::read(&object);
+        let ledger = Ledger::read(&object)?;
         // The version of the object changes, so that a request which is still under way is refused.
         let patch = json!({"metadata": {
             "resourceVersion": object["metadata"]["resourceVersion"],
@@ -200,8 +200,11 @@ impl GroupState {
     }
 
     /// Returns the Machines that have a mark of this server, although the size was not lowered for
-    /// them.
+    /// them. There are none while the ledger cannot tell.
     pub(crate) fn open(&self) -> Vec<Arc<Member>> {
+        if self.unreadable_ledger.is_some() {
+            return Vec::new();
+        }
         let is_open = |it: &&Arc<Member>| it.machine.mark.is_noted() && it.instance.state.counts();
         self.members.iter().filter(is_open).cloned().collect()
     }

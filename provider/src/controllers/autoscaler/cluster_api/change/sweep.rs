@@ -57,6 +57,9 @@ impl Shared {
     /// MachineSets have followed: they would replace it before, and then become smaller by a Machine
     /// without mark.
     pub(crate) fn due(&self, state: &GroupState) -> Vec<Arc<Member>> {
+        if state.unreadable_ledger.is_some() {
+            return Vec::new();
+        }
         let now = self.clock.now();
         let have_sets_followed = state.replicas_of_sets <= state.replicas;
         let is_due = |it: &&Arc<Member>| {

@@ -11,15 +11,29 @@ use serde_json::Value;
 
 use super::{super::keys::COUNTED, Machine};
 
+/// Reason why the ledger of a group cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the annotation {COUNTED} cannot be read, and the server deletes no Machine until it can: {0}; write a JSON object of names and UIDs of Machines, or remove the annotation once the marked Machines are gone"
+)]
+pub(crate) struct UnreadableLedger(String);
+
 /// UIDs of Machines by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger(BTreeMap<String, String>);
 
 impl Ledger {
     /// Reads the ledger of the object of a group.
-    pub(crate) fn read(object: &Value) -> Self {
-        let text = object["metadata"]["annotations"][COUNTED].as_str().unwrap_or("{}");
-        Self(serde_json::from_str(text).unwrap_or_default())
+    ///
+    /// # Errors
+    ///
+    /// If the annotation is there and is no ledger.
+    pub(crate) fn read(object: &Value) -> Result<Self, UnreadableLedger> {
+        let Some(value) = object["metadata"]["annotations"].get(COUNTED) else {
+            return Ok(Self::default());
+        };
+        let counted = serde_json::from_str(value.as_str().unwrap_or_default());
+        counted.map(Self).map_err(|err| UnreadableLedger(err.to_string()))
     }
 
     pub(crate) fn has(&self, machine: &Machine) -> bool {
@@ -48,5 +62,27 @@ impl Ledger {
     /// Returns the value of the annotation.
     pub(crate) fn text(&self) -> String {
         Value::from_iter(self.0.iter().map(|(name, uid)| (name.clone(), uid.clone()))).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_ledger_that_is_there_and_unreadable_is_an_error() {
+        let read = |annotations: Value| {
+            let object = json!({"metadata": {"annotations": annotations}});
+            Ledger::read(&object).map(|it| it.text()).map_err(|err| err.to_string())
+        };
+        assert_eq!(read(Value::Null).unwrap(), "{}");
+        assert_eq!(read(json!({"other": "x"})).unwrap(), "{}");
+        assert_eq!(read(json!({COUNTED: r#"{"m": "u"}"#})).unwrap(), r#"{"m":"u"}"#);
+        for text in ["", "m", "[]", r#"{"m": 1}"#, r#"{"m": "u""#] {
+            let refused = read(json!({COUNTED: text})).unwrap_err();
+            assert!(refused.starts_with(&format!("the annotation {COUNTED} cannot be read")));
+        }
     }
 }

@@ -5,6 +5,6 @@ mod ledger;
 mod machine;
 
 pub(crate) use self::{
-    ledger::Ledger,
+    ledger::{Ledger, UnreadableLedger},
     machine::{Machine, Mark},
 };

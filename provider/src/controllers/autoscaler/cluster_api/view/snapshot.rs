@@ -19,7 +19,7 @@ use super::super::{
     },
     keys::{GroupKind, MACHINE_SETS, MACHINES, Resource},
     objects::{
-        Ledger, Machine,
+        Ledger, Machine, UnreadableLedger,
         group::{self, NotListed, replicas},
     },
     settings::ClusterApiSettings,
@@ -40,7 +40,9 @@ pub(crate) struct GroupState {
     pub(crate) replicas: u32,
     /// Sum of the sizes of its MachineSets.
     pub(crate) replicas_of_sets: u32,
+    /// Empty if it cannot be read.
     pub(crate) ledger: Ledger,
+    pub(crate) unreadable_ledger: Option<UnreadableLedger>,
     /// True if its Machines belong to more than one MachineSet. Cluster API then chooses the
     /// MachineSet that becomes smaller.
     pub(crate) is_rolling_out: bool,
@@ -142,6 +144,11 @@ impl Snapshot {
     ) {
         let metadata = &object["metadata"];
         let own = |key: &str| text(&metadata[key]).to_owned();
+        let (ledger, unreadable_ledger) = match Ledger::read(object) {
+            Ok(ledger) => (ledger, None),
+            Err(err) => (Ledger::default(), Some(err)),
+        };
+        let warning = unreadable_ledger.as_ref().map(ToString::to_string);
         let state = GroupState {
             kind,
             namespace: own("namespace"),
@@ -149,7 +156,8 @@ impl Snapshot {
             uid: own("uid"),
             replicas: replicas(object),
             replicas_of_sets: 0,
-            ledger: Ledger::read(object),
+            ledger,
+            unreadable_ledger,
             is_rolling_out: false,
             members: Vec::new(),
         };
@@ -173,7 +181,8 @@ impl Snapshot {
             self.kinds.insert(Resource { group: it.api_group, name: it.resource });
         }
         match read {
-            Ok((group, notes)) => {
+            Ok((group, mut notes)) => {
+                notes.extend(warning);
                 self.listed.push(Arc::new(group));
                 self.notes.insert(id.clone(), notes);
             }
