@@ -140,3 +140,26 @@ async fn a_group_with_an_unreadable_ledger_keeps_its_size_and_marks() {
     assert_eq!(world.replicas("workers").await, 1);
     server.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_another_client_sets_between_two_attempts_prevents_a_lower_size() {
+    let world = booted(3).await;
+    let server = world.start().await;
+    let slow = world.fault(sim::faults::Action::Delay(s(1)), LOWER, 1);
+    let id = id("m-1");
+    let victims = [id.as_str()];
+    let other = async {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        annotate(&world, &machine("m-0"), MARK, "theirs".into()).await;
+        annotate(&world, &deployment("workers"), "conflict", "yes".into()).await;
+    };
+    let (deleted, ()) = tokio::join!(server.delete(GROUP, &victims), other);
+    let (code, message) = deleted.unwrap_err();
+    assert_eq!(code, FAILED_PRECONDITION);
+    assert!(message.contains("Machine m-0 has the annotation"), "{message}");
+    assert_eq!(world.replicas("workers").await, 3);
+    drop(slow);
+    tokio::time::sleep(s(15)).await;
+    assert_eq!(marked(&world).await, ["m-0"]);
+    server.stop().await;
+}

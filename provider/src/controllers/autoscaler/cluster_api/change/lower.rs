@@ -123,7 +123,6 @@ impl Shared {
         if state.is_rolling_out {
             return Err(ChangeError::RollingOut);
         }
-        self.clear_others(state, change).await?;
         let path = self.group_path(state);
         let mut last = None;
         let mut tokens = Vec::new();
@@ -156,13 +155,19 @@ impl Shared {
             if object["metadata"]["annotations"].get(PAUSED).is_some() {
                 return Err(ChangeError::Paused { kind: state.kind.name() });
             }
-            let now = self.snapshot();
-            let now = now.states.get(&id(state.kind, &state.namespace, &state.name));
-            if now.is_some_and(|it| it.is_rolling_out) {
+            let snapshot = self.snapshot();
+            let now = snapshot.states.get(&id(state.kind, &state.namespace, &state.name));
+            let now = now.unwrap_or(state);
+            if now.is_rolling_out {
                 return Err(ChangeError::RollingOut);
             }
-            let (patch, token) = match self.prepare(&object, state, change).await {
-                Ok(prepared) => prepared,
+            let (patch, token) = match self.prepare(&object, now, change).await {
+                Ok(Some(prepared)) => prepared,
+                // The object has another version.
+                Ok(None) => {
+                    n_reads += 1;
+                    continue;
+                }
                 Err(ChangeError::Request(err)) if is_lost(&err) => {
                     n_reads += 1;
                     last = Some(err);
@@ -194,14 +199,17 @@ impl Shared {
     }
 
     /// Marks the Machines of a change for this state of the group's object, and returns the patch that
-    /// lowers the size, and its token.
+    /// lowers the size, and its token. `None` if other marks had to be taken back first.
     async fn prepare(
         &self,
         object: &Value,
         state: &GroupState,
         change: &Marked,
-    ) -> Result<(Value, String), ChangeError> {
+    ) -> Result<Option<(Value, String)>, ChangeError> {
         let ledger = Ledger::read(object)?;
+        if self.clear_others(state, change).await? {
+            return Ok(None);
+        }
         let machines: Vec<&Machine> =
             change.members.iter().map(|it| &it.machine).filter(|it| !ledger.has(it)).collect();
         let n_machines = u32::try_from(machines.len()).unwrap_or(u32::MAX);
@@ -225,11 +233,12 @@ impl Shared {
             },
             "spec": {"replicas": left},
         });
-        Ok((patch, token))
+        Ok(Some((patch, token)))
     }
 
-    /// Makes sure that Cluster API has no mark to follow but those of this change.
-    async fn clear_others(&self, state: &GroupState, change: &Marked) -> Result<(), ChangeError> {
+    /// Makes sure that Cluster API has no mark to follow but those of this change. Returns true if it
+    /// took marks back.
+    async fn clear_others(&self, state: &GroupState, change: &Marked) -> Result<bool, ChangeError> {
         let is_victim = |it: &Arc<Member>| {
             change.members.iter().any(|victim| victim.machine.uid == it.machine.uid)
         };
@@ -240,6 +249,7 @@ impl Shared {
             return Err(ChangeError::ForeignMark { machine: other.machine.name.clone() });
         }
         let open: Vec<_> = state.open().into_iter().filter(|it| !is_victim(it)).collect();
-        self.release(state, &open).await
+        self.release(state, &open).await?;
+        Ok(!open.is_empty())
     }
 }
