@@ -163,3 +163,25 @@ async fn a_mark_that_another_client_sets_between_two_attempts_prevents_a_lower_s
     assert_eq!(marked(&world).await, ["m-0"]);
     server.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_are_known_to_be_gone_leave_the_ledger_behind_many_unknown_ones() {
+    let world = booted(3).await;
+    let server = world.start().await;
+    server.delete(GROUP, &[&id("m-1")]).await.unwrap();
+    world.reconcile().await;
+    let ledger = || async {
+        let annotations = &world.management.get(&deployment("workers")).await["metadata"];
+        let text = annotations["annotations"][COUNTED].as_str().unwrap().to_owned();
+        serde_json::from_str::<serde_json::Map<String, Value>>(&text).unwrap()
+    };
+    let mut counted = ledger().await;
+    counted.extend((0..25).map(|n| (format!("a-{n:02}"), format!("uid-{n}").into())));
+    annotate(&world, &deployment("workers"), COUNTED, Value::from(counted).to_string().into())
+        .await;
+    tokio::time::sleep(s(1)).await;
+    server.delete(GROUP, &[&id("m-2")]).await.unwrap();
+    let left: Vec<String> = ledger().await.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(left, ["a-20", "a-21", "a-22", "a-23", "a-24", "m-2"], "20 of them were looked up");
+    server.stop().await;
+}

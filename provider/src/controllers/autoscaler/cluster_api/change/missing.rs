@@ -56,7 +56,7 @@ impl Shared {
             let is_gone = is_known || {
                 n_asked += 1;
                 if n_asked > MOST_ASKED {
-                    break;
+                    continue;
                 }
                 let path = self.path(&MACHINES.into(), &state.namespace, name);
                 match self.changes.get(&path).await {
