@@ -114,7 +114,7 @@ fn capacity(node: &NodeTemplate) -> Result<Capacity, String> {
 fn shape(node: NodeTemplate, reserved: Reserved, notes: &mut Vec<String>) -> NodeShape {
     let NodeTemplate { mut capacity, mut labels, taints, .. } = node;
     let [_, _] = ["cpu", "memory"].map(|name| capacity.remove(name));
-    let pods = capacity.remove("pods").map(|pods| pods.to_string().parse().unwrap_or(u32::MAX));
+    let max_pods = capacity.remove("pods").map_or(0, whole_units);
     labels.remove(HOST_NAME);
     let default = Platform::default();
     let label = |key: &str, default: String| labels.get(key).cloned().unwrap_or(default);
@@ -134,13 +134,21 @@ fn shape(node: NodeTemplate, reserved: Reserved, notes: &mut Vec<String>) -> Nod
         region: None,
         taints: taints.collect(),
         reserved,
-        max_pods: pods.unwrap_or_default(),
+        max_pods,
         ephemeral_storage: capacity.remove("ephemeral-storage"),
         platform,
         gpu: None,
         more: without_zero(capacity),
         labels,
     }
+}
+
+/// Returns the largest number of whole units within the amount.
+fn whole_units(amount: Quantity) -> u32 {
+    (0..u32::BITS).rev().fold(0, |number, bit| {
+        let larger = number | (1 << bit);
+        if Quantity::whole(larger) <= amount { larger } else { number }
+    })
 }
 
 fn without_zero(mut resources: BTreeMap<String, Quantity>) -> BTreeMap<String, Quantity> {
@@ -165,5 +173,23 @@ fn overrides(of: &GroupOptions) -> OptionOverrides {
         // Zero would let the autoscaler delete each new machine at once.
         max_node_provision_time: of.max_node_provision_time.filter(|time| !time.is_zero()),
         ignore_daemon_sets_utilization: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_pods_is_read_whatever_its_suffix() {
+        for (pods, want) in
+            [("110", 110), ("1024", 1024), ("2048", 2048), ("1k", 1000), ("8G", u32::MAX)]
+        {
+            let mut node = empty();
+            node.capacity.insert("pods".to_owned(), pods.parse().unwrap());
+            let shape = shape(node, Reserved::default(), &mut Vec::new());
+            assert_eq!(shape.max_pods, want, "{pods}");
+        }
+        assert_eq!(shape(empty(), Reserved::default(), &mut Vec::new()).max_pods, 0);
     }
 }
