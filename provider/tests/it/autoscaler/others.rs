@@ -185,3 +185,21 @@ async fn machines_that_are_known_to_be_gone_leave_the_ledger_behind_many_unknown
     assert_eq!(left, ["a-20", "a-21", "a-22", "a-23", "a-24", "m-2"], "20 of them were looked up");
     server.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_conflicts_is_repeated_and_its_machine_stays_an_instance() {
+    let world = booted(2).await;
+    let server = world.start().await;
+    let conflict = sim::faults::Action::KubeStatus(sim::faults::KubeStatus::new(409));
+    let fault = world.fault(conflict, "delete machines", 1);
+    server.delete(GROUP, &[&id("m-1")]).await.unwrap();
+    let set = format!("{}/workers-a", collection(NAMESPACE, "machinesets"));
+    world.management.patch(&set, json!({"spec": {"replicas": 1}})).await;
+    tokio::time::sleep(s(1)).await;
+    assert_eq!(world.management.n_calls("delete machines"), 1);
+    assert_eq!(server.instances(GROUP).await[1], format!("{} deleting", id("m-1")));
+    tokio::time::sleep(s(15)).await;
+    assert_eq!(world.machines().await, ["m-0"]);
+    drop(fault);
+    server.stop().await;
+}

@@ -154,11 +154,9 @@ impl Shared {
             Ok(object) if object["metadata"]["deletionTimestamp"].is_string() => {
                 self.apply_machine(object);
             }
-            // The Machine is gone, or another one has its name.
             Ok(_) => self.remove_machine(machine),
-            Err(err) if err.says_gone(&machine.name) || err.is_conflict() => {
-                self.remove_machine(machine);
-            }
+            Err(err) if err.says_gone(&machine.name) => self.remove_machine(machine),
+            // After a conflict because another Machine has the name, the watch corrects the view.
             Err(err) => {
                 tracing::warn!(machine = %machine.name, error = %Chain(&err), "deleting a Machine failed; retrying later");
             }
