@@ -25,7 +25,7 @@ use super::{
     error::{ChangeError, PAUSE, is_lost},
     record::SizeChange,
 };
-use crate::cluster::PatchKind;
+use crate::cluster::{ClusterError, PatchKind};
 
 /// Number of times that a size is read again which another client changes meanwhile, or that could not be
 /// read.
@@ -128,7 +128,8 @@ impl Shared {
         let mut tokens = Vec::new();
         let mut n_reads = 0;
         while n_reads < MOST_READS {
-            let object = match self.answered(self.changes.get(&path), &path, budget).await {
+            let object = self.answered(self.changes.get(&path), &path, budget).await;
+            let object = match object.and_then(|it| require_identity(it, &path)) {
                 Ok(object) => object,
                 // The lower size may have taken effect, so only a read can end this.
                 Err(err) if !tokens.is_empty() => {
@@ -178,7 +179,8 @@ impl Shared {
             };
             tokens.push(token);
             let sent = self.changes.patch(&path, PatchKind::Merge, &patch);
-            match self.answered(sent, &path, budget).await {
+            let answer = self.answered(sent, &path, budget).await;
+            match answer.and_then(|it| require_identity(it, &path)) {
                 Ok(object) => {
                     let size = replicas(&object);
                     self.apply_group(state, object);
@@ -251,5 +253,40 @@ impl Shared {
         let open: Vec<_> = state.open().into_iter().filter(|it| !is_victim(it)).collect();
         self.release(state, &open).await?;
         Ok(!open.is_empty())
+    }
+}
+
+/// Refuses an answer without UID or version: it would read as a group of size 0.
+fn require_identity(object: Value, path: &str) -> Result<Value, ClusterError> {
+    let is_missing = |key: &&str| text(&object["metadata"][*key]).is_empty();
+    match ["uid", "resourceVersion"].into_iter().find(is_missing) {
+        None => Ok(object),
+        Some(key) => {
+            let what = format!("the object has no metadata.{key}");
+            Err(ClusterError::Malformed { path: path.to_owned(), what })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_uid_or_version_is_malformed() {
+        let check = |object: Value| {
+            require_identity(object, "/p").map_err(|err| (is_lost(&err), err.to_string()))
+        };
+        let whole = json!({"metadata": {"uid": "u", "resourceVersion": "1"}});
+        assert_eq!(check(whole.clone()), Ok(whole));
+        for (object, key) in [
+            (json!({}), "uid"),
+            (json!([]), "uid"),
+            (json!({"metadata": {"uid": "u"}}), "resourceVersion"),
+        ] {
+            let what =
+                format!("/p was answered with invalid content: the object has no metadata.{key}");
+            assert_eq!(check(object), Err((true, what)));
+        }
     }
 }

@@ -166,7 +166,7 @@ impl Shared {
     fn apply_machine(&self, object: Value) {
         let mut view = self.view();
         // The answer to a write may arrive after the end of the object.
-        if !view.is_gone(text(&object["metadata"]["uid"])) {
+        if Machine::read(&object).is_some() && !view.is_gone(text(&object["metadata"]["uid"])) {
             view.apply(&MACHINES.into(), stripped(&object));
         }
         drop(view);
@@ -182,7 +182,10 @@ impl Shared {
     }
 
     pub(crate) fn apply_group(&self, group: &GroupState, object: Value) {
-        self.view().apply(&group.kind.resource(), stripped(&object));
+        let object = stripped(&object);
+        if text(&object["metadata"]["uid"]) == group.uid {
+            self.view().apply(&group.kind.resource(), object);
+        }
         self.changed.notify_one();
     }
 }

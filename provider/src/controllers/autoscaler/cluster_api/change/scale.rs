@@ -139,8 +139,15 @@ impl Shared {
         let mut view = self.view();
         if let Some(known) = view.object(&kind, &group.namespace, &group.name) {
             let mut object = known.as_ref().clone();
-            object["spec"]["replicas"] = scale.replicas.into();
-            object["metadata"]["resourceVersion"] = scale.version.as_str().into();
+            let values = [
+                ("spec", "replicas", scale.replicas.into()),
+                ("metadata", "resourceVersion", scale.version.as_str().into()),
+            ];
+            for (part, key, value) in values {
+                if let Some(part) = object.get_mut(part).and_then(Value::as_object_mut) {
+                    part.insert(key.to_owned(), value);
+                }
+            }
             view.apply(&kind, object);
         }
         drop(view);

@@ -179,6 +179,9 @@ impl View {
         settings: &ClusterApiSettings,
     ) {
         let before = self.snapshot(settings);
+        for object in &objects {
+            self.gone.remove(text(&object["metadata"]["uid"]));
+        }
         self.of_mut(kind).replace(objects, version);
         self.current_at.insert(kind.clone(), Instant::now());
         self.remember(kind, &before, settings);
@@ -212,8 +215,33 @@ impl View {
 /// Returns the object without the fields that only its writers need.
 pub(crate) fn stripped(object: &Value) -> Value {
     let mut object = object.clone();
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_that_is_listed_again_is_no_longer_gone() {
+        let mut view = View::default();
+        view.gone.insert("u".to_owned(), (vec!["vsphere://1".to_owned()], Instant::now()));
+        let machine = json!({"metadata": {"namespace": "ns", "name": "m", "uid": "u"}});
+        view.replace(&MACHINES.into(), vec![machine], "1", &ClusterApiSettings::default());
+        assert!(!view.is_gone("u") && !view.had("vsphere://1"));
+    }
+
+    #[test]
+    fn an_answer_that_is_no_object_stays_as_it_is() {
+        for answer in [json!("text"), json!([1]), json!(1), json!(null), json!({})] {
+            assert_eq!(stripped(&answer), answer);
+        }
+        let object = json!({"metadata": {"name": "m", "managedFields": []}});
+        assert_eq!(stripped(&object), json!({"metadata": {"name": "m"}}));
+    }
 }

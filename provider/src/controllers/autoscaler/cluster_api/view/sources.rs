@@ -89,7 +89,7 @@ impl ObjectView for Source<'_> {
     type Before = ();
 
     fn read(&self, object: &Value) -> Option<Value> {
-        Some(stripped(object))
+        object.is_object().then(|| stripped(object))
     }
 
     fn before_list(&self) {}
