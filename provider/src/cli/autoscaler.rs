@@ -93,10 +93,10 @@ pub struct AutoscalerArguments {
     pub management_kubeconfig: Option<PathBuf>,
     /// Namespace of the machines [default: supervisor: that of the kubeconfig's context; cluster-api: all
     /// namespaces]
-    #[arg(long)]
+    #[arg(long, value_parser = namespace)]
     pub namespace: Option<String>,
     /// cluster-api: name of the Cluster of the groups [default: that of all groups, which must be one]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = cluster_name)]
     pub cluster_name: Option<String>,
     /// cluster-api: resources that each kubelet keeps for the system: cpu, memory and ephemeral-storage,
     /// such as cpu=100m,memory=256Mi
@@ -195,6 +195,22 @@ fn version(text: &str) -> Result<VmOperatorVersion, InputError> {
         return Err(err.condition("expected v1alpha5 or v1alpha6"));
     }
     Ok(version)
+}
+
+fn namespace(text: &str) -> Result<String, InputError> {
+    check_dns_label(text, 63).map(|()| text.to_owned())
+}
+
+/// Returns the name of a Cluster, which is a DNS name and the value of a label.
+fn cluster_name(text: &str) -> Result<String, InputError> {
+    let is_valid = text.len() <= 63 && text.split('.').all(|it| check_dns_label(it, 63).is_ok());
+    if is_valid {
+        return Ok(text.to_owned());
+    }
+    let err = InputError::invalid(text, "is not the name of a Cluster");
+    Err(err.remedy(
+        "write at most 63 lower-case letters, digits, dashes and dots, with a letter or digit at both ends and around each dot",
+    ))
 }
 
 fn config_map(text: &str) -> Result<(String, String), InputError> {
@@ -335,6 +351,24 @@ mod tests {
             unknown
                 .contains("unknown backend \"nova\": expected supervisor, vcenter or cluster-api")
         );
+    }
+
+    #[test]
+    fn a_namespace_or_cluster_that_no_object_can_have_is_refused() {
+        let result = |flag: &str, value: &str| {
+            let words = ["--backend", "cluster-api", flag, value].map(str::to_owned);
+            parse_autoscaler(words).map(drop).map_err(|err| err.to_string())
+        };
+        for flag in ["--namespace", "--cluster-name"] {
+            assert_eq!(result(flag, "blue-1"), Ok(()), "{flag}");
+            for value in ["", "Blue", "a-", "a,b", "a=b", &"a".repeat(64)] {
+                let refused = result(flag, value).unwrap_err();
+                assert!(refused.contains("write at most 63 lower-case letters"), "{refused}");
+            }
+        }
+        assert_eq!(result("--cluster-name", "blue.example"), Ok(()));
+        assert!(result("--namespace", "a.b").is_err());
+        assert!(result("--cluster-name", "blue..example").is_err());
     }
 
     fn parsed(more: &[&str]) -> Result<AutoscalerArguments, String> {

@@ -144,6 +144,7 @@ async fn a_new_machine_offers_what_annotations_and_the_status_of_the_template_sa
 
 #[tokio::test(start_paused = true)]
 async fn groups_of_two_clusters_are_refused_until_flags_choose_one() {
+    crate::capacity::keep_log();
     let world = World::with_workers(1).await;
     world.create_namespace("other").await;
     world.create_deployment("other", "workers", &annotations(0, 5), 2).await;
@@ -172,6 +173,9 @@ async fn groups_of_two_clusters_are_refused_until_flags_choose_one() {
     };
     let server = world.start_with(settings).await;
     assert_eq!((ids(&server).await, server.refresh().await), (Vec::new(), Ok(())));
+    tokio::time::sleep(s(4000)).await;
+    let words = ["WARN", "found no group", "--cluster-name", "--namespace"];
+    assert_eq!(crate::capacity::n_logged(&words), 1, "and not for two Clusters");
     server.stop().await;
 }
 

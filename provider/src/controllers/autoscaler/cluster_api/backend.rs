@@ -138,6 +138,7 @@ async fn publish(shared: &Arc<Shared>, tasks: &Tasks) {
     let mut said = BTreeMap::new();
     let mut is_first = true;
     let mut due = BTreeSet::new();
+    let mut has_said_empty = false;
     loop {
         let snapshot = shared.snapshot();
         for kind in Resource::of_cluster_api().into_iter().chain(snapshot.kinds.clone()) {
@@ -149,6 +150,9 @@ async fn publish(shared: &Arc<Shared>, tasks: &Tasks) {
         }
         if shared.view().age().is_some() {
             said = say(&snapshot, said);
+            if snapshot.has_no_group() && !std::mem::replace(&mut has_said_empty, true) {
+                tracing::warn!(namespace = ?shared.settings.namespace, cluster = ?shared.settings.cluster_name, "found no group, that is no MachineDeployment or MachineSet with a maximum size; set the annotation cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size, or correct --cluster-name and --namespace");
+            }
             shared.groups.set(snapshot.listed.clone(), snapshot.wrong.len());
             if std::mem::take(&mut is_first) {
                 // An earlier process may have left something behind.

@@ -219,6 +219,12 @@ impl Snapshot {
         }
     }
 
+    /// True if no object is a group, not even one that is ignored for a reason in the log.
+    pub(crate) fn has_no_group(&self) -> bool {
+        // Each group has a Cluster.
+        self.clusters.is_empty()
+    }
+
     /// Returns the Machine of a node. The provider ID decides, byte for byte, because the autoscaler
     /// compares it so; the name decides only for a node without provider ID.
     pub(crate) fn find(&self, id: &str, name: &str) -> Option<&Arc<Member>> {
