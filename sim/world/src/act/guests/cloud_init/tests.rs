@@ -71,11 +71,13 @@ fn node(world: &World) -> Option<Value> {
 
 /// Returns the reasons of refused joins.
 fn refusals(events: &[Event]) -> Vec<&str> {
-    let why = |event| match event {
-        &Event::JoinRefused { ref why, .. } => Some(why.as_str()),
-        _ => None,
-    };
-    events.iter().filter_map(why).collect()
+    let mut found = Vec::new();
+    for event in events {
+        if let Event::JoinRefused { why, .. } = event {
+            found.push(why.as_str());
+        }
+    }
+    found
 }
 
 #[test]
