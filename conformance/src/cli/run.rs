@@ -174,16 +174,12 @@ fn judge_ours(
         for (stage, checks) in &selected {
             let backend = stage.mode.backend();
             writeln!(out, "{}", backend.title())?;
-            for check in checks {
-                let fail_fast = arguments.fail_fast;
-                let conclusion = Conclusion::of_played(check, backend, fail_fast, played)?;
-                write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
-                out.flush()?;
-                let ends = fail_fast && !is_good(&conclusion);
-                conclusions.push(conclusion);
-                if ends {
-                    return Ok(conclusions);
-                }
+            let fail_fast = arguments.fail_fast;
+            let of_mode =
+                checks.iter().map(|it| Conclusion::of_played(it, backend, fail_fast, played));
+            conclusions.extend(printed(out, fail_fast, of_mode)?);
+            if fail_fast && conclusions.last().is_some_and(|it| !is_good(it)) {
+                break;
             }
         }
         Ok(conclusions)
@@ -194,6 +190,27 @@ fn judge_ours(
     }
     let is_large = |it: &CaseToPlay<'_>| memory::is_large(&it.case.scenario);
     in_order(threads(), &cases, is_large, play, report)
+}
+
+/// Prints each conclusion as soon as it is there, and returns all of them; with `fail_fast`, those up
+/// to the first that is not good.
+fn printed(
+    out: &mut impl Write,
+    fail_fast: bool,
+    conclusions: impl Iterator<Item = anyhow::Result<Conclusion>>,
+) -> anyhow::Result<Vec<Conclusion>> {
+    let mut all = Vec::new();
+    for conclusion in conclusions {
+        let conclusion = conclusion?;
+        write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
+        out.flush()?;
+        let ends = fail_fast && !is_good(&conclusion);
+        all.push(conclusion);
+        if ends {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 /// True for a check that `--fail-fast` does not end with.
@@ -215,19 +232,11 @@ fn judge_autoscaler(
     writeln!(out, "{}", Part::Autoscaler.title())?;
     let cases = AutoscalerCase::of(&checks);
     let report = |played: &mut dyn Iterator<Item = CaseResult>| {
-        let mut conclusions = Vec::new();
-        for check in &checks {
-            let outcomes: Vec<CaseResult> = played.take(check.generations.len()).collect();
-            let conclusion = Conclusion::of_server(check, outcomes);
-            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
-            out.flush()?;
-            let ends = arguments.fail_fast && !is_good(&conclusion);
-            conclusions.push(conclusion);
-            if ends {
-                break;
-            }
-        }
-        Ok(conclusions)
+        let conclusions = checks.iter().map(|check| {
+            let outcomes = played.take(check.generations.len()).collect();
+            Ok(Conclusion::of_server(check, outcomes))
+        });
+        printed(out, arguments.fail_fast, conclusions)
     };
     in_order(threads(), &cases, |_| false, |case| case.play(arguments.seed, &clock), report)
 }
@@ -245,18 +254,11 @@ fn judge_capacity(
     }
     writeln!(out, "{}", Part::Capacity.title())?;
     let report = |played: &mut dyn Iterator<Item = CaseResult>| {
-        let mut conclusions = Vec::new();
-        for (check, outcome) in checks.iter().zip(played) {
-            let conclusion = Conclusion::of_reconciler(check, outcome);
-            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
-            out.flush()?;
-            let ends = arguments.fail_fast && !is_good(&conclusion);
-            conclusions.push(conclusion);
-            if ends {
-                break;
-            }
-        }
-        Ok(conclusions)
+        let conclusions = checks
+            .iter()
+            .zip(played)
+            .map(|(it, outcome)| Ok(Conclusion::of_reconciler(it, outcome)));
+        printed(out, arguments.fail_fast, conclusions)
     };
     let play = |check: &_| capacity::play(check, arguments.seed, &clock);
     in_order(threads(), &checks, |_| false, play, report)

@@ -14,6 +14,7 @@ use crate::lab::autoscaler::{
     Asked, CallError, Credentials, Endpoint as _, Generation, IdleAutoscaler, Options, Ours,
     SentNode, Session, Times, Transcript,
 };
+use crate::lab::in_virtual_time;
 
 /// Groups and machines whose calls are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,12 +90,7 @@ struct Counted {
 pub fn measure_server(fleets: &[Fleet]) -> Result<ServerBudgets, String> {
     let mut all = ServerBudgets::default();
     for fleet in fleets {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .map_err(|err| format!("cannot create a runtime: {err}"))?;
-        let counted = runtime.block_on(Counted::play(*fleet));
+        let counted = in_virtual_time(Counted::play(*fleet));
         let counted = counted.map_err(|err| format!("{}: {err}", fleet.name()))?;
         for (into, of) in
             [(&mut all.supervisor, counted.supervisor), (&mut all.server, counted.server)]

@@ -61,6 +61,20 @@ const LARGE: u32 = 300;
 /// restarts a process that ends by itself.
 const MOST_IN_VAIN: usize = 6;
 
+/// Plays a future in virtual time, in a new single-threaded runtime.
+///
+/// # Panics
+///
+/// If the system cannot create a runtime.
+pub fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("the system has resources for a runtime")
+        .block_on(future)
+}
+
 /// Plays a scenario with our provider in virtual time, in a new single-threaded runtime.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
     run_within(scenario, stage, Bounds::for_scenario(scenario))

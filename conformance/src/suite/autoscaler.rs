@@ -9,7 +9,7 @@ use crate::catalogue;
 use crate::checks::autoscaler::{self, AutoscalerCheck, Need};
 use crate::judge::verdict::Verdict;
 use crate::lab::autoscaler::{Generation, Ours, Transcript};
-use crate::lab::memory;
+use crate::lab::{in_virtual_time, memory};
 
 /// MiB that the world of a check takes at most.
 const WORLD: u64 = 60;
@@ -69,12 +69,7 @@ impl<'a> AutoscalerCase<'a> {
     pub(crate) fn play(&self, seed: u64, clock: impl Fn() -> Duration) -> CaseResult {
         let _memory = memory::reserve(WORLD);
         let begin = clock();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .expect("the system has resources for a runtime");
-        let (verdict, transcript, calls) = runtime.block_on(self.against_ours(seed));
+        let (verdict, transcript, calls) = in_virtual_time(self.against_ours(seed));
         let took = clock().saturating_sub(begin);
         CaseResult { calls, ..self.result(verdict, &transcript, took) }
     }

@@ -10,7 +10,7 @@ use crate::catalogue;
 use crate::checks::capacity::{self, CapacityCheck};
 use crate::judge::verdict::Verdict;
 use crate::lab::capacity::{OurReader, Ours, Pace, Subject, TemplateKind};
-use crate::lab::memory;
+use crate::lab::{in_virtual_time, memory};
 
 /// MiB that the world of a check takes at most.
 const WORLD: u64 = 60;
@@ -57,12 +57,7 @@ impl Conclusion {
 pub(crate) fn play(check: &CapacityCheck, seed: u64, clock: impl Fn() -> Duration) -> CaseResult {
     let _memory = memory::reserve(WORLD);
     let begin = clock();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .expect("the system has resources for a runtime");
-    let (verdict, transcript, n_calls) = runtime.block_on(check.play(&ours(seed), seed));
+    let (verdict, transcript, n_calls) = in_virtual_time(check.play(&ours(seed), seed));
     let calls = Calls { supervisor: n_calls, ..Calls::default() };
     CaseResult { calls, ..result(verdict, &transcript, clock().saturating_sub(begin)) }
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use conformance::lab::autoscaler::{
-    CallError, Channel, Credentials, DeleteNodes, Empty, Endpoint as _, Groups, Instance,
-    Instances, OfGroup, OfNode, OneGroup, Ours, Resize, SentNode, TargetSize, Template,
+    Credentials, DeleteNodes, Empty, Endpoint as _, Groups, OfGroup, OfNode, OneGroup, Ours,
+    Resize, SentNode, Template,
 };
 use prost::Message;
 use sim::faults::{Action, KubeStatus, Rule};
@@ -14,6 +14,8 @@ use sim::world::supervisor::OperatorChange;
 use sim::world::vcenter::Power;
 use sim::world::{Command, ControlPlane, World};
 use sim::{RuleGuard, Sim};
+
+use super::autoscaler_server::Server;
 
 pub(crate) const GROUP: &str = "VirtualMachine/workloads/workers";
 const OTHER: &str = "VirtualMachine/workloads/others";
@@ -35,66 +37,10 @@ fn file(min: u32) -> String {
     )
 }
 
-/// Our server over the Supervisor of a sim without machines, with a connection to it.
-struct Server {
-    ours: Ours,
-    channel: Channel,
-}
-
-impl Server {
-    async fn start(file: String, seed: u64) -> Self {
-        let ours = Ours::start(file, seed, false).await.unwrap();
-        let channel = channel(&ours).await;
-        Self { ours, channel }
-    }
-
-    /// Returns a new process of the server, which knows nothing of the one that ended.
-    async fn next(ours: &Ours, seed: u64) -> Self {
-        ours.run(seed).await.unwrap();
-        Self { ours: ours.clone(), channel: channel(ours).await }
-    }
-
-    async fn call<A: Message + Default>(&self, method: &str, request: impl Message) -> A {
-        self.try_call(method, request).await.unwrap_or_else(|err| panic!("{method}: {err}"))
-    }
-
-    async fn try_call<A: Message + Default>(
-        &self,
-        method: &str,
-        request: impl Message,
-    ) -> Result<A, CallError> {
-        self.channel.call(method, &request, DEADLINE).await
-    }
-
-    /// Returns the code of a call that must fail.
-    async fn code(&self, method: &str, request: impl Message) -> i32 {
-        self.try_call::<Empty>(method, request).await.unwrap_err().code
-    }
-
-    async fn increase(&self, delta: i32) {
-        self.call::<Empty>("NodeGroupIncreaseSize", Resize::new(GROUP, delta)).await;
-    }
-
-    async fn target(&self) -> i32 {
-        self.call::<TargetSize>("NodeGroupTargetSize", OfGroup::new(GROUP)).await.size
-    }
-
-    async fn instances(&self) -> Vec<Instance> {
-        self.call::<Instances>("NodeGroupNodes", OfGroup::new(GROUP)).await.instances
-    }
-
-    async fn states(&self) -> Vec<i32> {
-        self.instances().await.iter().map(Instance::state).collect()
-    }
-
-    /// Ends the server in order.
-    async fn stop(self) {
-        self.ours.stop().await;
-    }
-}
-
-async fn channel(ours: &Ours) -> Channel {
-    ours.connect(Credentials::Expected).await.unwrap().channel
+/// Starts our server over the Supervisor of a sim without machines.
+async fn start(file: String, seed: u64) -> Server {
+    let ours = Ours::start(file, seed, false).await.unwrap();
+    Server::connected(&ours, GROUP).await
 }
 
 /// Returns the provider IDs of the machines in vCenter that are powered on, in order.
@@ -174,19 +120,13 @@ fn reconciles(sim: &Sim, reconciles: bool) {
     sim.apply(Command::SetVmOperator(change)).unwrap();
 }
 
-fn ids(instances: &[Instance]) -> Vec<String> {
-    let mut ids: Vec<String> = instances.iter().map(|it| it.id.clone()).collect();
-    ids.sort();
-    ids
-}
-
 fn fake(id: &str) -> SentNode {
     SentNode::fake(id, "unregistered")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_group_grows_from_zero_and_shrinks_to_zero() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     let groups = server.call::<Groups>("NodeGroups", Empty {}).await.groups;
@@ -199,7 +139,7 @@ async fn a_group_grows_from_zero_and_shrinks_to_zero() {
     assert_eq!((server.target().await, server.states().await), (3, vec![2, 2, 2]));
     tokio::time::sleep(s(120)).await;
     assert_eq!(server.states().await, [1, 1, 1]);
-    let instances = ids(&server.instances().await);
+    let instances = server.ids().await;
     assert_eq!(running(sim), instances, "the ids are those of the machines");
 
     let delete = |ids: &[String]| DeleteNodes::new(GROUP, ids.iter().map(|id| fake(id)));
@@ -217,7 +157,7 @@ async fn a_group_grows_from_zero_and_shrinks_to_zero() {
 
 #[tokio::test(start_paused = true)]
 async fn new_machines_join_the_cluster_with_the_bootstrap_data_of_their_group() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     let token = serde_json::json!({
@@ -248,12 +188,12 @@ async fn new_machines_join_the_cluster_with_the_bootstrap_data_of_their_group() 
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_request_changes_nothing() {
-    let server = Server::start(file(1), 1).await;
+    let server = start(file(1), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     server.increase(2).await;
     tokio::time::sleep(s(120)).await;
-    let before = ids(&server.instances().await);
+    let before = server.ids().await;
     let (first, unknown) =
         (fake(&before[0]), fake("vsphere://42290000-0000-4000-8000-000000000009"));
     let delete =
@@ -276,7 +216,7 @@ async fn a_wrong_request_changes_nothing() {
         let request = Resize::new(GROUP, delta);
         assert_eq!(server.code("NodeGroupDecreaseTargetSize", request).await, code, "{delta}");
     }
-    assert_eq!(ids(&server.instances().await), before);
+    assert_eq!(server.ids().await, before);
     assert_eq!((server.target().await, running(sim)), (2, before));
     let foreign = OfNode { node: Some(SentNode::new("kind://x/y", "workers-abcde")) };
     let answer = server.call::<OneGroup>("NodeGroupForNode", foreign).await;
@@ -294,7 +234,7 @@ async fn an_increase_that_fails_leaves_no_machine() {
         ("cut before", cut().after(1)),
         ("cut after", cut().after(1).applied()),
     ] {
-        let server = Server::start(file(0), 1).await;
+        let server = start(file(0), 1).await;
         let ours = server.ours.clone();
         let sim = ours.sim();
         let rule =
@@ -314,14 +254,14 @@ async fn an_increase_that_fails_leaves_no_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_groups_and_repeats_no_name() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     server.increase(2).await;
-    let before = ids(&server.instances().await);
+    let before = server.ids().await;
     ours.kill();
-    let server = Server::next(&ours, 1).await;
-    assert_eq!(ids(&server.instances().await), before, "with the same seed");
+    let server = Server::started(&ours, GROUP, 1).await;
+    assert_eq!(server.ids().await, before, "with the same seed");
     server.increase(2).await;
     assert_eq!((server.target().await, objects(sim)), (4, 4));
     server.stop().await;
@@ -329,15 +269,15 @@ async fn a_restart_keeps_the_groups_and_repeats_no_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_increase_undoes_no_machine_of_an_earlier_process_with_the_same_names() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     server.increase(2).await;
     tokio::time::sleep(s(120)).await;
-    let before = ids(&server.instances().await);
+    let before = server.ids().await;
     server.stop().await;
     // With the same seed at the same time, the new process draws the names of the old one first.
-    let server = Server::next(&ours, 1).await;
+    let server = Server::started(&ours, GROUP, 1).await;
     for rule in [
         Rule::new("refused", [Action::KubeStatus(KubeStatus::new(500))])
             .op(["create virtualmachines"]),
@@ -349,19 +289,19 @@ async fn a_failed_increase_undoes_no_machine_of_an_earlier_process_with_the_same
         drop(rule);
         tokio::time::sleep(s(180)).await;
         assert_eq!(running(sim), before);
-        assert_eq!((server.target().await, ids(&server.instances().await)), (2, before.clone()));
+        assert_eq!((server.target().await, server.ids().await), (2, before.clone()));
     }
     server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_machines_that_do_not_exist_yet_are_given_up() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     server.increase(1).await;
     tokio::time::sleep(s(120)).await;
-    let made = ids(&server.instances().await);
+    let made = server.ids().await;
     sim.apply(Command::SetVmOperator(OperatorChange {
         reconciles: Some(false),
         ..OperatorChange::default()
@@ -371,7 +311,7 @@ async fn only_machines_that_do_not_exist_yet_are_given_up() {
     let decrease = |delta| Resize::new(GROUP, delta);
     assert_eq!(server.code("NodeGroupDecreaseTargetSize", decrease(-3)).await, FAILED_PRECONDITION);
     server.call::<Empty>("NodeGroupDecreaseTargetSize", decrease(-2)).await;
-    assert_eq!((server.target().await, ids(&server.instances().await)), (1, made.clone()));
+    assert_eq!((server.target().await, server.ids().await), (1, made.clone()));
     sim.apply(Command::SetVmOperator(OperatorChange {
         reconciles: Some(true),
         ..OperatorChange::default()
@@ -384,7 +324,7 @@ async fn only_machines_that_do_not_exist_yet_are_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_hour_costs_one_list_and_changes_are_seen_in_each_watch() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     server.increase(1).await;
@@ -395,7 +335,7 @@ async fn a_quiet_hour_costs_one_list_and_changes_are_seen_in_each_watch() {
     };
     assert_eq!(calls("list virtualmachines"), 1);
     assert!(calls("watch virtualmachines") > 10, "each ends after five minutes");
-    let instances = ids(&server.instances().await);
+    let instances = server.ids().await;
     let nodes = [fake(&instances[0])];
     server.call::<Empty>("NodeGroupDeleteNodes", DeleteNodes::new(GROUP, nodes)).await;
     tokio::time::sleep(s(60)).await;
@@ -405,7 +345,7 @@ async fn a_quiet_hour_costs_one_list_and_changes_are_seen_in_each_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn refreshes_and_reads_cost_no_call_to_the_supervisor() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     server.increase(5).await;
@@ -423,7 +363,7 @@ async fn refreshes_and_reads_cost_no_call_to_the_supervisor() {
 
 #[tokio::test(start_paused = true)]
 async fn each_machine_has_an_event_that_names_the_call() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     server.increase(2).await;
@@ -461,7 +401,7 @@ async fn each_machine_has_an_event_that_names_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_change_has_one_event_per_machine_and_says_why() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     let refused = Rule::new("refused", [Action::KubeStatus(KubeStatus::new(500))]).nth(2);
@@ -485,7 +425,7 @@ async fn a_failed_change_has_one_event_per_machine_and_says_why() {
     server.increase(1).await;
     let cut = Rule::new("cut", [Action::Reset]).applied();
     let rule = sim.fault(cut.on(sim::Face::Supervisor).op(["delete virtualmachines"])).unwrap();
-    let instances = ids(&server.instances().await);
+    let instances = server.ids().await;
     let delete = DeleteNodes::new(GROUP, [fake(&instances[0])]);
     assert!(server.try_call::<Empty>("NodeGroupDeleteNodes", delete.clone()).await.is_err());
     drop(rule);
@@ -499,7 +439,7 @@ async fn a_failed_change_has_one_event_per_machine_and_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn events_that_cannot_be_written_fail_no_call_and_are_not_repeated() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let sim = ours.sim();
     for code in [403, 429] {
@@ -526,7 +466,7 @@ fn silence(sim: &Sim) -> RuleGuard {
 
 #[tokio::test(start_paused = true)]
 async fn an_increase_that_is_not_answered_in_time_has_an_event() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let rule = silence(ours.sim());
     let increase = Resize::new(GROUP, 3);
@@ -542,7 +482,7 @@ async fn an_increase_that_is_not_answered_in_time_has_an_event() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_drops_a_change_that_hangs() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     let _rule = silence(ours.sim());
     let increase = Resize::new(GROUP, 3);
@@ -559,7 +499,7 @@ async fn a_stop_drops_a_change_that_hangs() {
 
 #[tokio::test(start_paused = true)]
 async fn events_of_the_last_change_are_written_before_the_server_stops() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     server.increase(5).await;
     let before = tokio::time::Instant::now();
@@ -570,7 +510,7 @@ async fn events_of_the_last_change_are_written_before_the_server_stops() {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_show_the_groups_and_the_calls_and_cost_no_call() {
-    let server = Server::start(file(0), 1).await;
+    let server = start(file(0), 1).await;
     let ours = server.ours.clone();
     server.increase(2).await;
     assert_eq!(server.code("NodeGroupTargetSize", OfGroup::new("nowhere")).await, NOT_FOUND);
@@ -618,7 +558,7 @@ async fn reflection_describes_the_service_to_clients_with_a_certificate_only() {
     let ours = Ours::start(file(0), 1, true).await.unwrap();
     const PATH: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
     let ask = async |request: ReflectionRequest| {
-        let channel = channel(&ours).await;
+        let channel = Server::connected(&ours, GROUP).await.channel;
         let request = request.encode_to_vec().into();
         let answer = channel.call_path(PATH, request, DEADLINE).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()

@@ -8,16 +8,7 @@ use conformance::judge::verdict::Verdict;
 use conformance::lab::autoscaler::{
     Asked, Credentials, Flaw, Generation, Reference, Session, Subject, Transcript, Wire,
 };
-
-/// Plays a future in a runtime of its own whose clock jumps.
-fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap()
-        .block_on(future)
-}
+use conformance::lab::in_virtual_time;
 
 /// Returns the number of a check, such as 42.
 fn number(check: &AutoscalerCheck) -> u16 {

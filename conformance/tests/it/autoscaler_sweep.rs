@@ -10,6 +10,7 @@ use conformance::lab::autoscaler::{
     Answer, Asked, Credentials, Endpoint as _, Generation, Instance, Ours, SentNode, Session,
     Transcript,
 };
+use conformance::lab::in_virtual_time;
 use sim::Face;
 use sim::faults::{Action, HttpStatus, KubeStatus, Rule};
 
@@ -244,12 +245,7 @@ async fn killer(ours: Ours) {
 /// Plays the life with a failure of the n-th call. Returns whether the call took place, and what
 /// went wrong.
 fn play(platform: Platform, failure: Failure, n: u64) -> (bool, Result<(), String>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    in_virtual_time(async {
         let ours = platform.sim().await;
         let _rule = ours.sim().fault(failure.rule(platform, n)).unwrap();
         ours.run(1).await.unwrap();

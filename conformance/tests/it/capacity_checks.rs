@@ -11,16 +11,7 @@ use conformance::judge::verdict::Verdict;
 use conformance::lab::capacity::{
     FaultyReader, Flaw, OurReader, Pace, Reader, ReaderFlaw, Reference, Subject, TemplateKind,
 };
-
-/// Plays a future in a runtime of its own whose clock jumps.
-fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap()
-        .block_on(future)
-}
+use conformance::lab::in_virtual_time;
 
 /// Returns the number of a check, such as 32.
 fn number(check: &CapacityCheck) -> u16 {

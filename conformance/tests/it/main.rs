@@ -6,6 +6,7 @@
 mod autoscaler;
 mod autoscaler_checks;
 mod autoscaler_histories;
+mod autoscaler_server;
 mod autoscaler_sweep;
 mod autoscaler_vcenter;
 mod budgets;

@@ -30,7 +30,7 @@ const SHOWN: usize = 30;
 pub(crate) type Outcome = Result<(), Verdict>;
 type Judging<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
-/// What a check judges.
+/// Subjects to which a check applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A reconciler of templates of any kind.
@@ -50,7 +50,7 @@ enum Judge {
 pub struct CapacityCheck {
     /// Permanent ID in the catalogue.
     pub id: CheckId,
-    /// What the check judges.
+    /// Subjects to which the check applies.
     pub scope: Scope,
     judge: Judge,
 }

@@ -31,7 +31,7 @@ pub(super) enum Stranger {
     OtherGroup,
 }
 
-/// What happens during a change.
+/// Disturbance of a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Weather {
     Calm,

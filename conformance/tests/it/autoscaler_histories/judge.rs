@@ -71,7 +71,7 @@ pub(super) struct Sent {
     pub(super) is_calm: bool,
 }
 
-/// What the limits of a group say.
+/// Smallest and largest size of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) min: i32,
@@ -93,7 +93,7 @@ fn n(len: usize) -> i32 {
     i32::try_from(len).unwrap()
 }
 
-/// What the changes of an event may have done together.
+/// Effects that the changes of an event may have together.
 #[derive(Debug, Default)]
 struct Effects {
     /// Fewest and most new instances.

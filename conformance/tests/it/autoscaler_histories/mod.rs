@@ -15,6 +15,7 @@ mod play;
 
 use std::cell::RefCell;
 
+use conformance::lab::in_virtual_time;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 
@@ -23,12 +24,7 @@ use self::play::{Exercised, Play};
 
 /// Plays a history. Returns what it exercised, or the invariant that broke.
 fn play(history: &[Event]) -> Result<Exercised, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    in_virtual_time(async {
         let mut play = Play::start().await?;
         for (n, event) in history.iter().enumerate() {
             play.event(event).await.map_err(|why| format!("event {n}, {event:?}: {why}"))?;

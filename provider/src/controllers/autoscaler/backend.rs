@@ -1,4 +1,4 @@
-//! What a backend does: it knows the machines of the groups, and creates and deletes them.
+//! The interface of a backend, which knows the machines of the groups, and creates and deletes them.
 
 use std::{sync::Arc, time::Duration};
 

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`group`], [`groups`] | what a group is; the file with the groups, read again while running |
 //! | [`instance`], [`plan`] | instances of a group, and decisions about its size; pure |
-//! | [`backend`] | what a backend does: it creates and deletes machines |
+//! | [`backend`] | the interface of a backend, which creates and deletes machines |
 //! | [`replacements`] | pauses before failed machines are made again |
 //! | [`cluster_api`] | backend: machines of Cluster API |
 //! | [`supervisor`] | backend: machines as VirtualMachine objects of a Supervisor |

@@ -1,4 +1,4 @@
-//! What increases, deletions and decreases do to the objects.
+//! Changes of sizes by increases, deletions and decreases, as the objects show them.
 
 use serde_json::{Value, json};
 use sim::faults::{Action, KubeStatus};

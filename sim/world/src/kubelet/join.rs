@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::{Labels, Taint};
 use crate::objects::{GroupResource, Key, Store};
 
-/// What user data says about joining a cluster.
+/// The part of user data that is about joining a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Join {
     /// Bootstrap token, such as `abcdef.0123456789abcdef`.

@@ -94,7 +94,7 @@ impl Group {
     }
 }
 
-/// What the backend needs to know to make a machine of a group.
+/// Description of the machines of a group, for the backend that makes them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {
     /// A VirtualMachine object of a Supervisor.

@@ -159,7 +159,7 @@ fn is_failed_creation(node: &NamedNode, instance: &Instance) -> bool {
     has_failed || (node.failed_creation && !instance.is_materialized)
 }
 
-/// What a group gives up so that its size falls.
+/// Instances, and machines without instance, that a group gives up so that its size falls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Giving {
     /// Number of wanted machines without instance.

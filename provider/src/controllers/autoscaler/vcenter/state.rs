@@ -1,4 +1,4 @@
-//! What the backend knows: the journal, the machines of the last view, and the progress of its own
+//! State of the backend in memory: the journal, the machines of the last view, and the progress of its own
 //! work. Pure, except for tokio's clock.
 
 use std::{

@@ -97,7 +97,7 @@ impl ClusterApiMachines {
         let to = match result {
             Ok(to) => to,
             Err(err) => {
-                // What is left of the marks is swept after this change.
+                // The sweeper removes the marks that are left after this change.
                 self.0.wake.notify_one();
                 return Err(err);
             }

@@ -26,7 +26,7 @@ pub struct ConfigMapJournal {
     known: Mutex<Known>,
 }
 
-/// What the store knows about the object.
+/// State of the ConfigMap as far as the store knows it.
 #[derive(Clone, Debug, Default)]
 struct Known {
     /// `None` if the object does not exist.
