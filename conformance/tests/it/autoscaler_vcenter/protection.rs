@@ -11,6 +11,15 @@ fn copy_of(machine: &Machine, name: &str) -> MachineSpec {
     }
 }
 
+/// Returns the machine as a restore from a backup makes it.
+fn restored(machine: &Machine) -> MachineSpec {
+    MachineSpec {
+        uuid: machine.config.uuid,
+        instance_uuid: Some(machine.config.instance_uuid),
+        ..copy_of(machine, "restored")
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_copy_by_an_administrator_is_never_touched() {
     let (server, ids) = running_group(1).await;
@@ -97,22 +106,39 @@ async fn a_disk_that_is_attached_during_the_power_off_protects_its_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_restored_after_its_deletion_is_left_alone() {
+    for is_answer_lost in [false, true] {
+        let (server, ids) = running_group(1).await;
+        let (_, machine) = machines(server.sim()).remove(0);
+        let lost = Rule::new("lost", [Action::Reset]).on(sim::Face::Soap).op(["Destroy_Task"]);
+        let lost = is_answer_lost.then(|| server.sim().fault(lost.applied()).unwrap());
+        server.delete(&ids).await;
+        tokio::time::sleep(s(60)).await;
+        drop(lost);
+        assert_eq!((calls(server.sim(), "Destroy_Task"), machines(server.sim()).len()), (1, 0));
+        create(server.sim(), restored(&machine));
+        tokio::time::sleep(s(120)).await;
+        let server = server.crash(2).await;
+        tokio::time::sleep(s(120)).await;
+        let left = (running(server.sim()), calls(server.sim(), "Destroy_Task"));
+        assert_eq!(left, (ids, 1), "answer lost: {is_answer_lost}");
+        assert_eq!(server.target().await, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_never_seen_destroyed_is_not_destroyed_after_an_hour() {
     let (server, ids) = running_group(1).await;
-    let (_, machine) = machines(server.sim()).remove(0);
+    let (name, machine) = machines(server.sim()).remove(0);
+    // Other hands delete the machine before the server does.
+    let busy = Rule::new("busy", [Action::soap_fault("TaskInProgress")]).on(sim::Face::Soap);
+    let busy = server.sim().fault(busy.op(["PowerOffVM_Task"])).unwrap();
     server.delete(&ids).await;
-    tokio::time::sleep(s(60)).await;
-    assert_eq!(calls(server.sim(), "Destroy_Task"), 1);
-    let spec = MachineSpec {
-        uuid: machine.config.uuid,
-        instance_uuid: Some(machine.config.instance_uuid),
-        ..copy_of(&machine, "restored")
-    };
-    create(server.sim(), spec);
+    server.sim().apply(Command::DeleteMachine(name.as_str().into())).unwrap();
+    drop(busy);
+    tokio::time::sleep(s(3700)).await;
+    create(server.sim(), restored(&machine));
     tokio::time::sleep(s(120)).await;
-    let server = server.crash(2).await;
-    tokio::time::sleep(s(120)).await;
-    assert_eq!((running(server.sim()), calls(server.sim(), "Destroy_Task")), (ids, 1));
-    assert_eq!(server.target().await, 0);
+    assert_eq!((running(server.sim()), calls(server.sim(), "Destroy_Task")), (ids, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,12 +2,19 @@
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// Pause before a machine whose creation failed is made again in a group at its minimum. It doubles
 /// with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// True if a pause that ends at this time is over, or is longer than any pause, which proves that the
+/// clock has stepped back.
+pub(crate) fn is_over(until: Timestamp, now: Timestamp) -> bool {
+    until <= now || until.duration_since(now).unsigned_abs() > LONGEST_PAUSE
+}
 
 /// Number of replacements in a row and time of the last one, by group.
 #[derive(Default)]
@@ -24,5 +31,20 @@ impl Replacements {
         let pause = FIRST_PAUSE.saturating_mul(1 << (*n).min(8)).min(LONGEST_PAUSE);
         (*n, *last) = (*n + 1, Instant::now());
         pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_ends_also_if_the_clock_steps_back() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (until, now, want) in
+            [(100, 99, false), (100, 100, true), (700, 100, false), (701, 100, true)]
+        {
+            assert_eq!(is_over(at(until), at(now)), want, "{until} at {now}");
+        }
     }
 }

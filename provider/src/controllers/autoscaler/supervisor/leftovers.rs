@@ -8,7 +8,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::plan::{MachineChange, Victim},
+    super::{
+        plan::{MachineChange, Victim},
+        replacements::is_over,
+    },
     Changed, Created, SupervisorMachines,
     delete::Deleted,
     machine::{HELD_UNTIL, Machine, PAUSED},
@@ -56,7 +59,7 @@ impl SupervisorMachines {
                 self.undo(id, &machine).await;
             }
             let now = self.now();
-            let is_due = |it: &&Machine| it.held_until.is_some_and(|until| until <= now);
+            let is_due = |it: &&Machine| it.held_until.is_some_and(|until| is_over(until, now));
             let due: Vec<Machine> = self.view().machines().filter(is_due).cloned().collect();
             for machine in due {
                 self.release(&machine).await;

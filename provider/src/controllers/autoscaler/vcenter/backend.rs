@@ -23,10 +23,14 @@ use crate::tasks::Tasks;
 impl Backend for VcenterMachines {
     /// Spawns the tasks that keep the view, and that make and destroy machines.
     fn spawn(&self, tasks: &Tasks) {
-        let (follower, worker) = (self.clone(), self.clone());
+        let (follower, worker, settler) = (self.clone(), self.clone(), self.clone());
         let (stop, stopping, more) = (tasks.stopping(), tasks.stopping(), tasks.clone());
         tasks.spawn_droppable(tracing::info_span!("machines"), async move {
             follower.follow(&stop).await;
+        });
+        let settling = tasks.stopping();
+        tasks.spawn_droppable(tracing::info_span!("journal"), async move {
+            settler.keep_settled(&settling).await;
         });
         tasks.spawn_droppable(tracing::info_span!("work"), async move {
             worker.work(more, stopping).await;

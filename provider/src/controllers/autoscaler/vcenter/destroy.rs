@@ -37,6 +37,7 @@ impl VcenterMachines {
             let text = "the machine is powered on again";
             return Err(Trouble::other("VM_DELETE_FAILED", text, Shows::Never));
         }
+        self.state().work(instance).is_destroying = true;
         self.run(self.0.vcenter.destroy(&machine.seen.object).await).await?;
         self.buried(instance, true).await
     }
@@ -64,6 +65,8 @@ impl VcenterMachines {
     /// Notes that a machine is gone.
     async fn buried(&self, instance: Uuid, was_destroyed: bool) -> Result<(), Trouble> {
         let Some(intent) = self.intent(instance, IntentState::Deleting) else { return Ok(()) };
+        // The answer to an earlier request may have been lost.
+        let was_destroyed = was_destroyed || self.state().work(instance).is_destroying;
         let now = self.now();
         let is_noted = self
             .note(|journal| {

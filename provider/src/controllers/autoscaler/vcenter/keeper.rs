@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::{
@@ -13,6 +14,8 @@ use crate::controllers::autoscaler::instance::one_line;
 
 /// Longest time that a write of the journal takes.
 const LONGEST_WRITE: Duration = Duration::from_secs(60);
+/// Interval at which the server looks whether the journal has to be written again.
+const SETTLE: Duration = Duration::from_secs(10);
 
 /// The store of the journal, and the turn of its writes.
 pub(super) struct Keeper {
@@ -133,8 +136,16 @@ impl VcenterMachines {
         written.map(|()| result)
     }
 
+    /// Settles the journal again and again, until the stop, also while vCenter does not answer.
+    pub(super) async fn keep_settled(&self, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            self.settle().await;
+            stop.run_until_cancelled(tokio::time::sleep(SETTLE)).await;
+        }
+    }
+
     /// Writes the journal again if a change that does not count may have been written.
-    pub(super) async fn settle(&self) {
+    async fn settle(&self) {
         // A change that has its turn now settles the journal itself.
         let is_unsure = self.0.keeper.turn.try_lock().is_ok_and(|turn| turn.is_unsure);
         if is_unsure && self.note(|_| {}).await {

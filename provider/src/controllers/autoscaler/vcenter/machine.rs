@@ -22,8 +22,9 @@ pub(super) const OF_VIEW: [&str; 6] = [
     "guest.ipAddress",
 ];
 /// Properties that a change of one machine needs.
-pub(super) const OF_CHANGE: [&str; 8] = [
+pub(super) const OF_CHANGE: [&str; 9] = [
     "name",
+    "parent",
     "config.uuid",
     "config.instanceUuid",
     "config.template",
@@ -63,6 +64,8 @@ impl Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Detail {
     pub(super) seen: Seen,
+    /// Folder of the machine; `None` within a vApp.
+    pub(super) parent: Option<MoRef>,
     pub(super) mark: Option<String>,
     /// Keys of the disks from the template.
     pub(super) marked_disks: Vec<i32>,
@@ -125,6 +128,7 @@ impl Detail {
         let keys = extra(DISKS).unwrap_or_default();
         Self {
             seen: Seen::read(content),
+            parent: content.reference("parent"),
             mark: extra(MARK),
             marked_disks: keys.split(',').filter_map(|key| key.parse().ok()).collect(),
             disks: disks(content),

@@ -17,6 +17,7 @@ use super::{
         group::Group,
         instance::{Instance, State as InstanceState},
         plan::{Cause, Membership, NamedNode},
+        replacements::is_over,
     },
     failure::{Shows, Trouble},
     journal::{Intent, IntentState, Journal},
@@ -52,6 +53,8 @@ pub(super) struct State {
     pub(super) strays: BTreeMap<MoRef, Stray>,
     /// Machines that the journal lacks and whose marks were read.
     pub(super) examined: BTreeSet<MoRef>,
+    /// Names of the groups for which the marks of all these machines were read.
+    pub(super) examined_for: BTreeSet<String>,
     /// Begin of the last view; `None` before the first one.
     pub(super) viewed_at: Option<Instant>,
     /// Provider IDs of machines that vanished.
@@ -65,6 +68,9 @@ pub(super) struct Stray {
     pub(super) name: String,
     pub(super) bios: Uuid,
     pub(super) instance: Uuid,
+    /// True if the machine lies in the folder of its group itself, where the server makes machines. A
+    /// folder below may belong to the server of another cluster.
+    pub(super) is_in_folder: bool,
 }
 
 /// Work on one machine.
@@ -88,6 +94,8 @@ pub(super) struct Work {
     pub(super) n_missed: u32,
     /// True if the machine appeared again after its destruction, and the log says so.
     pub(super) is_restored: bool,
+    /// True if this server asked vCenter to destroy the machine.
+    pub(super) is_destroying: bool,
     /// The call that asked for the present state.
     pub(super) cause: Option<Cause>,
 }
@@ -146,6 +154,7 @@ impl State {
             names: BTreeSet::new(),
             strays: BTreeMap::new(),
             examined: BTreeSet::new(),
+            examined_for: BTreeSet::new(),
             viewed_at: None,
             vanished: BTreeMap::new(),
         }
@@ -157,11 +166,10 @@ impl State {
             return false;
         }
         let known = std::mem::replace(&mut self.groups, groups);
-        if !known.keys().eq(self.groups.keys()) {
-            // The mark of a machine may name an added group, or a removed one.
-            self.examined.clear();
-            self.strays.clear();
-        }
+        // The mark of a machine may name an added group, and a group may have another folder.
+        self.examined.clear();
+        let groups = &self.groups;
+        self.strays.retain(|_, it| groups.contains_key(&it.group));
         // A group of another shape has other objects.
         for (name, group) in known {
             if self.groups.get(&name).is_none_or(|it| it.shape != group.shape) {
@@ -187,7 +195,7 @@ impl State {
             let has_work = match it.state {
                 IntentState::Wanted => {
                     self.groups.contains_key(&it.group)
-                        && it.held_until.is_none_or(|until| until <= now)
+                        && it.held_until.is_none_or(|until| is_over(until, now))
                         && !self.work.get(&it.instance).is_some_and(|it| it.is_given_up)
                 }
                 IntentState::Deleting => true,
@@ -259,8 +267,8 @@ impl State {
 
     pub(super) fn membership(&self, group: &str, node: &NamedNode) -> Membership {
         match self.find(&node.id, &node.name) {
-            Some(intent) if intent.group != group => Membership::Elsewhere(intent.group.clone()),
             Some(intent) if intent.state == IntentState::Deleted => Membership::Deleted,
+            Some(intent) if intent.group != group => Membership::Elsewhere(intent.group.clone()),
             Some(intent) => Membership::Here(Box::new(self.instance(intent))),
             None if self.vanished.contains_key(&node.id) => Membership::Deleted,
             None => Membership::Unknown,
@@ -283,10 +291,19 @@ impl State {
         if let Some(why) = self.other_vcenter(vcenter) {
             return Some(why);
         }
-        if !self.journal.is_fresh() || self.strays.is_empty() {
+        if !self.journal.is_fresh() {
             return None;
         }
-        let names: Vec<&str> = self.strays.values().map(|it| it.name.as_str()).collect();
+        if !self.groups.keys().eq(&self.examined_for) {
+            let why =
+                "the journal is new, and the marks of the machines have not all been read yet";
+            return Some(why.to_owned());
+        }
+        let own = self.strays.values().filter(|it| it.is_in_folder);
+        let names: Vec<&str> = own.map(|it| it.name.as_str()).collect();
+        if names.is_empty() {
+            return None;
+        }
         Some(format!(
             "the journal is new, but vCenter has machines of an earlier one: {}; restore the \
              journal, or set adopt: true for their groups",
@@ -325,6 +342,32 @@ mod tests {
         assert_eq!(uses(&["a"]), (false, false));
         assert_eq!(uses(&["a", "b"]), (true, true));
         assert_eq!(uses(&["b"]), (true, true));
+    }
+
+    #[test]
+    fn a_new_journal_is_used_only_when_the_marks_were_read_for_all_groups() {
+        let mut state = State::new(Journal::new(Uuid::nil()));
+        let stray = |is_in_folder| Stray {
+            group: "a".to_owned(),
+            name: "a-1".to_owned(),
+            bios: Uuid::from_u128(1),
+            instance: Uuid::from_u128(2),
+            is_in_folder,
+        };
+        let begins = |state: &State, want: &str| {
+            state.contradiction(None).is_some_and(|why| why.starts_with(want))
+        };
+        state.use_groups(groups(&["a"]));
+        assert!(begins(&state, "the journal is new, and the marks"));
+        state.examined_for = ["a".to_owned()].into();
+        assert_eq!(state.contradiction(None), None);
+        state.strays.insert(MoRef::new("VirtualMachine", "vm-1"), stray(false));
+        assert_eq!(state.contradiction(None), None, "a machine in a folder below");
+        state.strays.insert(MoRef::new("VirtualMachine", "vm-2"), stray(true));
+        assert!(begins(&state, "the journal is new, but vCenter has machines"));
+        state.use_groups(groups(&["a", "b"]));
+        assert!(begins(&state, "the journal is new, and the marks"), "also after a reload");
+        assert_eq!(state.strays.len(), 2, "what is known of the groups stays known");
     }
 
     #[tokio::test]

@@ -29,11 +29,10 @@ const SOURCES: Duration = Duration::from_secs(60);
 const MISSED: u32 = 2;
 
 impl VcenterMachines {
-    /// Keeps the view current and the journal written, until the stop.
+    /// Keeps the view current, until the stop.
     pub(super) async fn follow(&self, stop: &CancellationToken) {
         let mut sources_at: Option<Instant> = None;
         while !stop.is_cancelled() {
-            self.settle().await;
             if self.state().groups.is_empty() {
                 self.pause(stop).await;
                 continue;
@@ -92,6 +91,7 @@ impl VcenterMachines {
     /// Reads the machines once.
     async fn refresh(&self) -> Result<(), CallError> {
         let began = Instant::now();
+        let names: BTreeSet<String> = self.state().groups.keys().cloned().collect();
         let Some(folders) = self.folders() else { return Ok(()) };
         let mut machines = Vec::new();
         for folder in &folders {
@@ -109,7 +109,10 @@ impl VcenterMachines {
         }
         let strangers = self.apply(machines, began);
         self.examine(strangers).await?;
+        self.state().examined_for = names;
         self.adopt().await;
+        let now = self.now();
+        self.note(|journal| journal.forget(now)).await;
         self.revive().await;
         self.note_objects().await;
         self.find_missed().await?;
@@ -187,13 +190,11 @@ impl VcenterMachines {
     /// Reads the marks of machines that the journal lacks, and remembers those of our groups.
     async fn examine(&self, strangers: Vec<Seen>) -> Result<(), CallError> {
         let objects: BTreeSet<MoRef> = strangers.iter().map(|it| it.object.clone()).collect();
-        let (unread, groups) = {
+        let unread: Vec<MoRef> = {
             let mut state = self.state();
             state.strays.retain(|object, _| objects.contains(object));
             state.examined.retain(|object| objects.contains(object));
-            let unread: Vec<MoRef> =
-                objects.iter().filter(|it| !state.examined.contains(*it)).cloned().collect();
-            (unread, state.groups.keys().cloned().collect::<Vec<_>>())
+            objects.iter().filter(|it| !state.examined.contains(*it)).cloned().collect()
         };
         if unread.is_empty() {
             return Ok(());
@@ -203,8 +204,8 @@ impl VcenterMachines {
         let mut state = self.state();
         for content in &read {
             let machine = Detail::read(content);
-            let Some(stray) = stray(&machine, &groups) else { continue };
-            tracing::error!(group = %stray.group, machine = %stray.name, provider_id = %format!("vsphere://{}", stray.bios), "a machine has the mark of a group, and the journal lacks it; the server leaves it alone unless the group has adopt: true");
+            let Some(stray) = stray(&machine, &state) else { continue };
+            tracing::error!(group = %stray.group, machine = %stray.name, provider_id = %format!("vsphere://{}", stray.bios), "a machine has the mark of a group, and the journal lacks it; the server leaves it alone, unless it lies in the folder of the group, which has adopt: true");
             state.strays.insert(machine.seen.object.clone(), stray);
         }
         state.examined.extend(unread);
@@ -217,7 +218,8 @@ impl VcenterMachines {
         let strays: Vec<Stray> = {
             let state = self.state();
             let adopts = |it: &&Stray| {
-                let is_adopting = state.groups.get(&it.group).is_some_and(|it| it.adopt);
+                let group = state.groups.get(&it.group);
+                let is_adopting = it.is_in_folder && group.is_some_and(|it| it.adopt);
                 is_adopting || state.has_vanished(it.bios)
             };
             state.strays.values().filter(adopts).cloned().collect()
@@ -227,7 +229,7 @@ impl VcenterMachines {
         }
         let adopted = strays.clone();
         let adopt = |journal: &mut Journal| {
-            for Stray { group, name, bios, instance } in &adopted {
+            for Stray { group, name, bios, instance, .. } in &adopted {
                 journal.adopt(group, name, *bios, *instance);
             }
         };
@@ -256,16 +258,17 @@ impl VcenterMachines {
                 tracing::warn!(group = %intent.group, machine = %intent.name, provider_id = %intent.provider_id(), "a machine appeared again after its destruction; leaving it alone");
             }
         }
-        let late = late.into_iter().map(|it| it.instance);
-        for instance in late {
-            tracing::warn!(%instance, "a machine appeared after its deletion; destroying it");
-            let revived = |journal: &mut Journal| {
-                if let Some(it) = journal.find_mut(instance) {
+        for intent in &late {
+            tracing::warn!(group = %intent.group, machine = %intent.name, "a machine appeared after its deletion; destroying it");
+        }
+        let revived = |journal: &mut Journal| {
+            for intent in late {
+                if let Some(it) = journal.find_mut(intent.instance) {
                     (it.state, it.gone_at) = (IntentState::Deleting, None);
                 }
-            };
-            self.note(revived).await;
-        }
+            }
+        };
+        self.note(revived).await;
     }
 
     /// Notes the managed object IDs of machines that the journal lacks or that have changed.
@@ -344,11 +347,14 @@ fn keep<T>(
 }
 
 /// Returns the machine if its mark names one of the groups and its own UUIDs.
-fn stray(machine: &Detail, groups: &[String]) -> Option<Stray> {
+fn stray(machine: &Detail, state: &State) -> Option<Stray> {
     let (bios, instance) = (machine.seen.bios?, machine.seen.instance?);
     let written = machine.mark.as_deref()?;
-    let group = groups.iter().find(|group| mark(group, bios, instance) == written)?;
-    Some(Stray { group: group.clone(), name: machine.seen.name.clone(), bios, instance })
+    let group = state.groups.keys().find(|group| mark(group, bios, instance) == written)?;
+    let folder = state.folders.get(group).and_then(|it| it.as_ref().ok());
+    let is_in_folder = folder.is_some() && machine.parent.as_ref() == folder;
+    let name = machine.seen.name.clone();
+    Some(Stray { group: group.clone(), name, bios, instance, is_in_folder })
 }
 
 impl State {
@@ -370,6 +376,46 @@ impl State {
                 Some(has_run) => (work.has_run, work.n_missed) = (work.has_run | has_run, 0),
                 None => work.n_missed += 1,
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::autoscaler::group::{MachineKind, parse};
+
+    #[test]
+    fn only_a_machine_in_the_folder_of_its_group_itself_may_be_adopted() {
+        let text = "groups: [{name: a, max: 2, clone: {datacenter: d, template: t, folder: f, \
+                    resourcePool: p, bootstrap: {file: b}}}]";
+        let parsed = parse("groups.yaml", text, &MachineKind::Clone).unwrap();
+        let groups = parsed.groups.into_iter().map(|it| (it.name.clone(), Arc::new(it))).collect();
+        let mut state = State::new(Journal::new(Uuid::nil()));
+        state.use_groups(groups);
+        let (bios, instance) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let folder = MoRef::new("Folder", "group-v1");
+        let seen = Seen {
+            object: MoRef::new("VirtualMachine", "vm-1"),
+            name: "a-1".to_owned(),
+            bios: Some(bios),
+            instance: Some(instance),
+            is_template: false,
+            is_on: true,
+            has_address: true,
+        };
+        let mark = Some(mark("a", bios, instance));
+        let mut machine =
+            Detail { seen, parent: None, mark, marked_disks: Vec::new(), disks: None };
+        let is_in_folder =
+            |machine: &Detail, state: &State| stray(machine, state).unwrap().is_in_folder;
+        machine.parent = Some(folder.clone());
+        assert!(!is_in_folder(&machine, &state), "the folder of the group is not known yet");
+        state.folders.insert("a".to_owned(), Ok(folder));
+        assert!(is_in_folder(&machine, &state));
+        for parent in [None, Some(MoRef::new("Folder", "group-v2"))] {
+            machine.parent = parent;
+            assert!(!is_in_folder(&machine, &state));
         }
     }
 }

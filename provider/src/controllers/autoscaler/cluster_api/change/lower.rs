@@ -194,7 +194,12 @@ impl Shared {
                     last = Some(err);
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(err) => return Err(err.into()),
+                Err(err) if tokens.len() == 1 => return Err(err.into()),
+                // An earlier request without answer may still take effect.
+                Err(err) => {
+                    last = Some(err);
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
         Err(last.map_or(ChangeError::Late { budget }, ChangeError::Request))

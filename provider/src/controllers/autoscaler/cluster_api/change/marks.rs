@@ -129,6 +129,7 @@ impl Shared {
         }});
         let object = self.changes.patch(&path, PatchKind::Merge, &patch).await?;
         self.apply_group(group, object);
+        let mut failed = None;
         for member in members.iter().filter(|it| !ledger.has(&it.machine)) {
             let machine = &member.machine;
             let mut annotations = json!({MARKED: Value::Null});
@@ -139,11 +140,16 @@ impl Shared {
                 "uid": machine.uid, "resourceVersion": machine.version, "annotations": annotations,
             }});
             let path = self.machine_path(machine);
-            let object = self.changes.patch(&path, PatchKind::Merge, &patch).await?;
-            self.apply_machine(object);
-            tracing::info!(machine = %machine.name, namespace = %machine.namespace, "took the mark of a change that did not end back");
+            match self.changes.patch(&path, PatchKind::Merge, &patch).await {
+                Ok(object) => {
+                    self.apply_machine(object);
+                    tracing::info!(machine = %machine.name, namespace = %machine.namespace, "took the mark of a change that did not end back");
+                }
+                Err(err) if err.says_gone(&machine.name) => {}
+                Err(err) => failed = failed.or(Some(err)),
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), |err| Err(err.into()))
     }
 
     /// Deletes Machines for which the size was lowered, or that Cluster API is to replace. Cluster API

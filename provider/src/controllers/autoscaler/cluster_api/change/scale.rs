@@ -80,8 +80,8 @@ impl Shared {
                 Err(err) => return Err(err.into()),
             };
             state.require_uid(&scale.uid)?;
-            if let Some(before) = &lost
-                && before.version != scale.version
+            // A request that is based on an earlier version takes no effect any more.
+            if let Some(before) = lost.take_if(|it| it.version != scale.version)
                 && before.replicas != scale.replicas
             {
                 if scale.replicas != before.replicas + more {

@@ -7,7 +7,7 @@ use provider_vcenter::Chain;
 use tokio_util::sync::CancellationToken;
 
 use super::super::{
-    super::group::GroupId,
+    super::{group::GroupId, replacements::is_over},
     AT_A_TIME, Shared,
     view::{GroupState, Member},
 };
@@ -61,11 +61,11 @@ impl Shared {
             return Vec::new();
         }
         let now = self.clock.now();
-        let have_sets_followed = state.replicas_of_sets <= state.replicas;
+        let have_sets_followed = state.is_observed && state.replicas_of_sets <= state.replicas;
         let is_due = |it: &&Arc<Member>| {
             let machine = &it.machine;
             let is_counted = state.ledger.has(machine) && have_sets_followed;
-            let is_replaced = machine.replace_at.is_some_and(|at| at <= now);
+            let is_replaced = machine.replace_at.is_some_and(|at| is_over(at, now));
             !machine.is_deleting && (is_counted || is_replaced)
         };
         state.members.iter().filter(is_due).cloned().collect()

@@ -40,6 +40,9 @@ pub(crate) struct GroupState {
     pub(crate) replicas: u32,
     /// Sum of the sizes of its MachineSets.
     pub(crate) replicas_of_sets: u32,
+    /// True if Cluster API has reconciled the object as it is now. The MachineSets come from another
+    /// watch, which may be behind.
+    pub(crate) is_observed: bool,
     /// Empty if it cannot be read.
     pub(crate) ledger: Ledger,
     pub(crate) unreadable_ledger: Option<UnreadableLedger>,
@@ -156,6 +159,10 @@ impl Snapshot {
             uid: own("uid"),
             replicas: replicas(object),
             replicas_of_sets: 0,
+            is_observed: match (&metadata["generation"], &object["status"]["observedGeneration"]) {
+                (Value::Number(wanted), Value::Number(seen)) => seen.as_i64() >= wanted.as_i64(),
+                _ => true,
+            },
             ledger,
             unreadable_ledger,
             is_rolling_out: false,

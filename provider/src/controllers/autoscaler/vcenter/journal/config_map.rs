@@ -160,9 +160,10 @@ impl JournalStore for ConfigMapJournal {
                 *self.known() = Known { version, text, unanswered: Vec::new() };
                 Ok(())
             }
-            Err(err) if err.is_conflict() || err.says_gone(&self.name) => {
+            Err(err) if err.says_gone(&self.name) => {
                 Err(JournalError::Lost(Chain(&err).to_string()))
             }
+            // A conflict proves no other server, whose text would: the next write reads it.
             Err(err) => Err(failed(&err)),
         }
     }

@@ -223,7 +223,11 @@ impl Journal {
 
     /// Adds a machine that exists in vCenter.
     pub(super) fn adopt(&mut self, group: &str, name: &str, bios: Uuid, instance: Uuid) {
-        if self.machines.iter().any(|it| it.instance == instance || it.bios == bios) {
+        let is_known = |it: &Intent| {
+            let has_name = it.name == name && it.state != IntentState::Deleted;
+            it.instance == instance || it.bios == bios || has_name
+        };
+        if self.machines.iter().any(is_known) {
             return;
         }
         self.machines.push(Intent {
@@ -259,7 +263,8 @@ impl Journal {
     /// Forgets machines that were deleted long ago.
     pub(super) fn forget(&mut self, now: Timestamp) {
         let is_old = |it: &Intent| {
-            let age = |at: Timestamp| now.as_second() - at.as_second();
+            // Also a time in the future, as after a step of the clock.
+            let age = |at: Timestamp| (now.as_second() - at.as_second()).abs();
             it.state == IntentState::Deleted && it.gone_at.is_none_or(|at| age(at) > REMEMBERED)
         };
         self.machines.retain(|it| !is_old(it));
