@@ -10,6 +10,20 @@ use super::{
 };
 use crate::tasks::Tasks;
 
+/// Age from which no backend trusts its view.
+const MAX_AGE: Duration = Duration::from_secs(300);
+
+/// Says why a view of this age cannot be used; `what` names its objects.
+pub(crate) fn is_current(age: Option<Duration>, what: &str) -> Result<(), String> {
+    match age {
+        None => Err(format!("the {what} have not been listed yet")),
+        Some(age) if age > MAX_AGE => {
+            Err(format!("the view of the {what} is {} s old", age.as_secs()))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
 /// The machines of all groups, and the requests that change them.
 ///
 /// Reads answer from memory. The caller makes one change of a group at a time, and a change sends

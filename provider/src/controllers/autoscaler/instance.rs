@@ -22,6 +22,13 @@ impl InstanceId {
     }
 }
 
+/// Returns the provider ID that has exactly this text, because the autoscaler compares IDs byte for
+/// byte.
+pub(crate) fn exact_provider_id(text: &str) -> Option<ProviderId> {
+    let id: ProviderId = text.parse().ok()?;
+    (id.to_string() == text).then_some(id)
+}
+
 impl From<ProviderId> for InstanceId {
     fn from(id: ProviderId) -> Self {
         Self(id.to_string().into())

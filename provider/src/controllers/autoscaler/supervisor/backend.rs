@@ -6,12 +6,12 @@ use tonic::Status;
 
 use super::{
     super::{
-        backend::Backend,
+        backend::{Backend, is_current},
         group::{Capacity, Group, GroupId},
         plan::{Cause, Deletion, Giving, Members, Membership, NamedNode},
         server::status,
     },
-    CreateError, Created, DeleteError, MAX_AGE, SupervisorMachines, classes, follow,
+    CreateError, Created, DeleteError, SupervisorMachines, classes, follow,
 };
 use crate::tasks::Tasks;
 
@@ -39,14 +39,7 @@ impl Backend for SupervisorMachines {
     }
 
     fn usable(&self) -> Result<(), String> {
-        let current_at = self.view().current_at;
-        match current_at {
-            None => Err("the VirtualMachines have not been listed yet".to_owned()),
-            Some(at) if at.elapsed() > MAX_AGE => {
-                Err(format!("the view of VirtualMachines is {} s old", at.elapsed().as_secs()))
-            }
-            Some(_) => Ok(()),
-        }
+        is_current(self.view_age(), "VirtualMachines")
     }
 
     fn view_age(&self) -> Option<Duration> {

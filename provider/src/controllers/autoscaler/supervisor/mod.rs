@@ -51,8 +51,6 @@ const BURST: u32 = 100;
 const AT_A_TIME: usize = 16;
 /// Component of the events about machines.
 const COMPONENT: &str = "cluster-autoscaler-provider";
-/// Age of the view from which the backend no longer trusts it.
-const MAX_AGE: Duration = Duration::from_secs(300);
 
 /// The machines of one namespace, and the requests that change them.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        instance::{Instance, InstanceId},
+        instance::{Instance, InstanceId, exact_provider_id},
         plan::{Cause, Membership, NamedNode},
     },
     machine::Machine,
@@ -153,23 +153,21 @@ impl View {
                 Membership::Here(Box::new(machine.instance(now)))
             }
             Some(machine) => Membership::Elsewhere(machine.group.clone()),
-            None if self.deleted.values().any(|it| it.id.to_string() == node.id) => {
-                Membership::Deleted
+            None => {
+                let id = exact_provider_id(&node.id);
+                let is_deleted = id.is_some_and(|id| self.deleted.values().any(|it| it.id == id));
+                if is_deleted { Membership::Deleted } else { Membership::Unknown }
             }
-            None => Membership::Unknown,
         }
     }
 
     /// The machine of a node. The provider ID decides, byte for byte, because the autoscaler
     /// compares it so; the name decides only for a node without provider ID.
     pub(super) fn find(&self, id: &str, name: &str) -> Option<&Machine> {
-        only(self.machines().filter(|it| {
-            if id.is_empty() {
-                it.name == name && !name.is_empty()
-            } else {
-                it.id.to_string() == id
-            }
-        }))
+        if id.is_empty() {
+            return only(self.machines().filter(|it| it.name == name && !name.is_empty()));
+        }
+        self.by_id(exact_provider_id(id)?)
     }
 }
 

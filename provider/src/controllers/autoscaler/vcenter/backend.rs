@@ -7,12 +7,12 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        backend::Backend,
+        backend::{Backend, is_current},
         group::{Capacity, Group, GroupId, Shape},
         instance::{InstanceId, one_line},
         plan::{Cause, Deletion, Giving, Members, Membership, NamedNode, Victim},
     },
-    MAX_AGE, VcenterMachines,
+    VcenterMachines,
     journal::{IntentState, Journal},
     keeper::CommitError,
     source::Source,
@@ -52,13 +52,7 @@ impl Backend for VcenterMachines {
         if let Some(why) = state.contradiction(self.0.vcenter.instance_uuid()) {
             return Err(why);
         }
-        match state.viewed_at {
-            None => Err("the machines have not been listed yet".to_owned()),
-            Some(at) if at.elapsed() > MAX_AGE => {
-                Err(format!("the view of the machines is {} s old", at.elapsed().as_secs()))
-            }
-            Some(_) => Ok(()),
-        }
+        is_current(state.viewed_at.map(|at| at.elapsed()), "machines")
     }
 
     fn view_age(&self) -> Option<Duration> {

@@ -52,8 +52,6 @@ pub use journal::{AutoscalerJournal, ConfigMapJournal, JournalError, JournalStor
 
 /// Largest number of machines that are made at a time, and of machines that are destroyed.
 const AT_A_TIME: usize = 8;
-/// Age of the view from which the backend no longer trusts it.
-const MAX_AGE: Duration = Duration::from_secs(300);
 /// Interval at which the backend looks for work that has become due.
 const LOOK: Duration = Duration::from_secs(1);
 /// Pauses between two reads of a task.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{
     super::{
         group::Group,
-        instance::{Instance, State as InstanceState},
+        instance::{Instance, State as InstanceState, exact_provider_id},
         plan::{Cause, Membership, NamedNode},
         replacements::is_over,
     },
@@ -254,11 +254,12 @@ impl State {
     /// The machine of a node. The provider ID decides, byte for byte; the name decides only for a
     /// node without provider ID.
     pub(super) fn find(&self, id: &str, name: &str) -> Option<&Intent> {
+        let exact = exact_provider_id(id);
         let mut found = self.journal.machines().iter().filter(|it| {
             if id.is_empty() {
                 it.name == name && !name.is_empty() && it.state != IntentState::Deleted
             } else {
-                it.provider_id().to_string() == id
+                Some(it.provider_id()) == exact
             }
         });
         let first = found.next();

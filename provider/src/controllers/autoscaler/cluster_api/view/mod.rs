@@ -15,7 +15,10 @@ use tokio::time::Instant;
 
 use self::snapshot::Known;
 use super::{
-    super::super::capacity::{ObjectName, Objects, Progress, text},
+    super::{
+        super::capacity::{ObjectName, Objects, Progress, text},
+        backend::is_current,
+    },
     keys::{MACHINES, Resource},
     settings::ClusterApiSettings,
 };
@@ -29,8 +32,6 @@ pub(crate) use self::{
 /// Time for which the server remembers a Machine that is gone. The autoscaler repeats a deletion
 /// within seconds; a restart of the server forgets it.
 const REMEMBERED: Duration = Duration::from_secs(3600);
-/// Age of the view from which the server no longer trusts it.
-const MAX_AGE: Duration = Duration::from_secs(300);
 
 /// The known objects.
 #[derive(Debug, Default)]
@@ -81,20 +82,15 @@ impl View {
                 None | Some(Progress::Pending | Progress::Listed) => {}
             }
         }
-        match self.age() {
-            None => Err("the objects of Cluster API have not been listed yet".to_owned()),
-            Some(age) if age > MAX_AGE => {
-                Err(format!("the view of Cluster API is {} s old", age.as_secs()))
-            }
-            Some(_) if snapshot.clusters.len() > 1 => {
-                let names: Vec<&str> = snapshot.clusters.iter().map(String::as_str).collect();
-                let names = names.join(", ");
-                Err(format!(
-                    "the groups belong to several clusters ({names}); set --cluster-name and --namespace"
-                ))
-            }
-            Some(_) => Ok(()),
+        is_current(self.age(), "objects of Cluster API")?;
+        if snapshot.clusters.len() > 1 {
+            let names: Vec<&str> = snapshot.clusters.iter().map(String::as_str).collect();
+            let names = names.join(", ");
+            return Err(format!(
+                "the groups belong to several clusters ({names}); set --cluster-name and --namespace"
+            ));
         }
+        Ok(())
     }
 
     /// Returns the version in which the API server serves a kind.
