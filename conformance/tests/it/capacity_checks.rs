@@ -252,13 +252,28 @@ fn input_that_describes_no_reconciler_is_refused_before_any_check() {
     let (definition, manifest) = (example("sizes.crd.yaml"), example("sizes.yaml"));
     let without = written("a.yaml", &read("sizes.crd.yaml").replace("capacity:", "conditions:"));
     let unknown = written("b.yaml", &read("sizes.yaml").replace("quiet:", "silence:"));
-    let other = written("c.yaml", &read("sizes.yaml").replace("samples:", "samples: []\n    x:"));
+    let sizes = read("sizes.yaml");
+    let (before, _) = sizes.split_once("    samples:").unwrap();
+    let empty = written("c.yaml", &format!("{before}    samples: []\n"));
     let stock = written("d.yaml", &read("sizes.yaml").replace("$(conformance)", "/bin/false"));
+    let lost = written("e.yaml", &read("sizes.yaml").replace("$(conformance)", "/no/program"));
+    let info = "nodeInfo: {architecture: amd64, operatingSystem: linux}";
+    let status = "capacity: {cpu: \"16\", memory: 8Gi}";
+    let informed =
+        written("f.yaml", &read("sizes.yaml").replace(status, &format!("{status}, {info}")));
+    let server = written(
+        "g.yaml",
+        "apiVersion: sim.vsphere/v1alpha1\nkind: Provider\nmetadata: {name: x}\n\
+         spec: {mode: autoscaler, address: '127.0.0.1:1'}\n",
+    );
     for (flags, code, expected) in [
         (&["--provider", &manifest][..], 2, "--template-crd"),
         (&["--provider", &manifest, "--template-crd", &without], 2, "properties.capacity"),
         (&["--provider", &unknown, "--template-crd", &definition], 2, "spec.capacity.silence"),
-        (&["--provider", &other, "--template-crd", &definition], 2, "spec.capacity"),
+        (&["--provider", &empty, "--template-crd", &definition], 2, "samples: []: has no sample"),
+        (&["--provider", &server, "--template-crd", &definition], 2, "mode: capacity"),
+        (&["--provider", &informed, "--template-crd", &definition], 2, "change.status.nodeInfo"),
+        (&["--provider", &lost, "--template-crd", &definition], 3, "spec.run.process.command"),
         (&["--provider", "stock-ccm", "--template-crd", &definition], 2, "mode: capacity"),
         (&["--template-crd", &definition], 2, "--provider"),
         (&["--provider", &stock, "--template-crd", &definition], 3, "before its first request"),
@@ -268,5 +283,26 @@ fn input_that_describes_no_reconciler_is_refused_before_any_check() {
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {error}");
         assert!(error.contains(expected), "{flags:?}: {error}");
         assert!(words(&output).is_empty());
+        assert!(code == 2 || error.contains("remedy: "), "{flags:?}: {error}");
     }
+}
+
+#[test]
+fn rules_of_further_definitions_are_left_out_with_a_notice() {
+    let folder = tempfile::tempdir().unwrap();
+    let definition = std::fs::read_to_string(example("flavors.crd.yaml")).unwrap();
+    let schema = "openAPIV3Schema:\n        type: object\n";
+    let rules = "        x-kubernetes-validations: [{rule: 'self.spec.vcpus > 100'}]\n";
+    assert!(definition.contains(schema));
+    let path = folder.path().join("flavors.crd.yaml");
+    std::fs::write(&path, definition.replace(schema, &format!("{schema}{rules}"))).unwrap();
+    let manifest = folder.path().join("flavor.yaml").display().to_string();
+    std::fs::copy(example("flavor.yaml"), &manifest).unwrap();
+    let definition = example("flavor.crd.yaml");
+    let flags = ["CAPZ-001", "--template-crd", &definition, "--provider", &manifest];
+    let output = conformance(&flags);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let notice = format!("x-kubernetes-validations of {} are not checked", path.display());
+    assert!(text.contains(&notice), "{text}");
 }
