@@ -193,15 +193,17 @@ pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
     first_given(matches, flags)
 }
 
-/// Returns the first flag on the command line that concerns only the modes of the cloud controller
-/// manager, if `--mode` selects none of them.
+/// Returns the first flag on the command line that has no effect on what `--mode` selects: one that
+/// concerns the modes of the cloud controller manager. `--no-cost` also concerns the server for the
+/// autoscaler, whose calls are counted too.
 pub(super) fn for_modes(matches: &ArgMatches) -> Option<String> {
     let ("run", matches) = matches.subcommand()? else { return None };
     let parts: &Parts = matches.get_one("mode")?;
     if !parts.modes.0.is_empty() {
         return None;
     }
-    first_given(matches, &["mutant", "instances_mode", "no_cost", "operations"])
+    let of_modes = first_given(matches, &["mutant", "instances_mode", "operations"]);
+    of_modes.or_else(|| first_given(matches, &["no_cost"]).filter(|_| !parts.autoscaler))
 }
 
 fn first_given(matches: &ArgMatches, flags: &[&str]) -> Option<String> {
@@ -274,7 +276,26 @@ fn mutant(text: &str) -> Result<Mutant, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    #[test]
+    fn a_flag_is_refused_only_with_a_mode_on_which_it_has_no_effect() {
+        for (mode, flag, is_refused) in [
+            ("autoscaler", "--no-cost", false),
+            ("autoscaler", "--operations", true),
+            ("capacity", "--no-cost", true),
+            ("capacity", "--operations", true),
+            ("all", "--no-cost", false),
+            ("vcenter", "--operations", false),
+        ] {
+            let given = ["conformance", "run", "--mode", mode, flag];
+            let matches = Arguments::command().try_get_matches_from(given).unwrap();
+            let refused = is_refused.then(|| flag.to_owned());
+            assert_eq!(for_modes(&matches), refused, "{mode} {flag}");
+        }
+    }
 
     #[test]
     fn a_mutant_is_refused_only_in_a_mode_that_does_not_have_it() {

@@ -147,7 +147,16 @@ pub fn run(
         }
     }
     let name = provider.as_deref().unwrap_or_default();
+    let unused_definition = || match &request.arguments.template_crd {
+        None => Ok(()),
+        Some(_) => {
+            let needs = "needs a manifest with mode: capacity";
+            let unused = InputError::invalid("--template-crd", needs).in_source(name);
+            Err(unused.remedy("correct the manifest, or leave it out"))
+        }
+    };
     if let Some(manifest) = autoscaler::Manifest::load(name)? {
+        unused_definition()?;
         if let Some(flag) = request.arguments.only_for_processes() {
             let unused = InputError::invalid(flag, "has no effect with a server at an address");
             return Err(unused.condition(format!("leave {flag} out")).into());
@@ -161,10 +170,7 @@ pub fn run(
         }
         return capacity::run(out, request, &manifest, surroundings);
     }
-    if request.arguments.template_crd.is_some() {
-        let unused = InputError::invalid("--template-crd", "needs a manifest with mode: capacity");
-        return Err(unused.in_source(name).remedy("correct the manifest, or leave it out").into());
-    }
+    unused_definition()?;
     let mut setup = setup(name, request.arguments.binary.as_deref(), surroundings)?;
     if request.filter.checks(setup.manifest.spec.mode).is_empty() {
         let none =

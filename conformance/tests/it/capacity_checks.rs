@@ -6,10 +6,13 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+
 use conformance::checks::capacity::{CapacityCheck, Scope, all};
 use conformance::judge::verdict::Verdict;
 use conformance::lab::capacity::{
-    FaultyReader, Flaw, OurReader, Pace, Reader, ReaderFlaw, Reference, Subject, TemplateKind,
+    Configuration, FaultyReader, Flaw, Management, NotStarted, OurReader, Pace, Reader, ReaderFlaw,
+    Reconciler, Reference, Running, Subject, TemplateKind,
 };
 use conformance::lab::in_virtual_time;
 
@@ -90,6 +93,60 @@ fn a_reader_with_a_flaw_fails_exactly_the_checks_that_the_flaw_names() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A reconciler that sends no request.
+struct Idle;
+
+impl Reconciler for Idle {
+    fn start<'a>(
+        &'a self,
+        _: &'a Management,
+        _: &'a Configuration,
+    ) -> BoxFuture<'a, Result<Box<dyn Running>, NotStarted>> {
+        Box::pin(async { Ok(Box::new(Self) as Box<dyn Running>) })
+    }
+}
+
+impl Running for Idle {
+    fn stop(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+
+    fn end(&mut self) -> Option<String> {
+        None
+    }
+}
+
+#[test]
+fn a_reconciler_that_sends_no_request_fails_every_check_of_reconcilers() {
+    let subject = Subject { reconciler: Arc::new(Idle), ..subject(None, OurReader) };
+    let verdicts = judged(&subject, |it| it.scope != Scope::Reader);
+    let wanted: Vec<u16> =
+        all().iter().filter(|it| it.scope != Scope::Reader).map(number).collect();
+    assert_eq!(deviation("Idle", &verdicts, &wanted), None);
+    let why = verdicts[&3].to_string();
+    assert!(why.contains("reads no vspheremachinetemplates"), "{why}");
+}
+
+#[test]
+fn an_act_after_the_end_of_the_held_write_is_inconclusive() {
+    let mut subject = subject(None, OurReader);
+    subject.pace.hold = Duration::from_millis(1);
+    let verdicts = judged(&subject, |it| [17, 32].contains(&number(it)));
+    let words: Vec<_> = verdicts.values().map(Verdict::word).collect();
+    assert_eq!(words, ["inconclusive", "inconclusive"], "{verdicts:?}");
+}
+
+#[test]
+fn a_half_that_cannot_be_judged_makes_a_check_partial_or_skipped() {
+    let mut subject = subject(None, OurReader);
+    subject.kind.samples.truncate(1);
+    let verdicts = judged(&subject, |it| number(it) == 6);
+    assert!(matches!(&verdicts[&6], Verdict::Partial(_)), "{verdicts:?}");
+    subject.kind.samples[0].status.node_info.clear();
+    let verdicts = judged(&subject, |it| number(it) == 18);
+    assert!(matches!(&verdicts[&18], Verdict::Skipped(_)), "{verdicts:?}");
+}
+
 #[test]
 fn every_check_of_reconcilers_and_readers_fails_for_a_flaw() {
     let of_reconciler = Flaw::ALL.iter().flat_map(|it| it.fails());
@@ -141,7 +198,7 @@ fn reconcilers_of_three_platforms_pass_what_applies_to_their_kinds() {
     // Kind, checks that are skipped beside those of vSphere and readers, checks that are partial.
     for (name, skipped, partial) in [
         ("instance-type", &["CAPZ-003"][..], &[][..]),
-        ("sizes", &["CAPZ-003", "CAPZ-018"], &["CAPZ-016"]),
+        ("sizes", &["CAPZ-003", "CAPZ-018"], &["CAPZ-016", "CAPZ-017"]),
         ("flavor", &["CAPZ-018"], &[]),
     ] {
         let output = judge_example(name, &[]);
@@ -195,13 +252,28 @@ fn input_that_describes_no_reconciler_is_refused_before_any_check() {
     let (definition, manifest) = (example("sizes.crd.yaml"), example("sizes.yaml"));
     let without = written("a.yaml", &read("sizes.crd.yaml").replace("capacity:", "conditions:"));
     let unknown = written("b.yaml", &read("sizes.yaml").replace("quiet:", "silence:"));
-    let other = written("c.yaml", &read("sizes.yaml").replace("samples:", "samples: []\n    x:"));
+    let sizes = read("sizes.yaml");
+    let (before, _) = sizes.split_once("    samples:").unwrap();
+    let empty = written("c.yaml", &format!("{before}    samples: []\n"));
     let stock = written("d.yaml", &read("sizes.yaml").replace("$(conformance)", "/bin/false"));
+    let lost = written("e.yaml", &read("sizes.yaml").replace("$(conformance)", "/no/program"));
+    let info = "nodeInfo: {architecture: amd64, operatingSystem: linux}";
+    let status = "capacity: {cpu: \"16\", memory: 8Gi}";
+    let informed =
+        written("f.yaml", &read("sizes.yaml").replace(status, &format!("{status}, {info}")));
+    let server = written(
+        "g.yaml",
+        "apiVersion: sim.vsphere/v1alpha1\nkind: Provider\nmetadata: {name: x}\n\
+         spec: {mode: autoscaler, address: '127.0.0.1:1'}\n",
+    );
     for (flags, code, expected) in [
         (&["--provider", &manifest][..], 2, "--template-crd"),
         (&["--provider", &manifest, "--template-crd", &without], 2, "properties.capacity"),
         (&["--provider", &unknown, "--template-crd", &definition], 2, "spec.capacity.silence"),
-        (&["--provider", &other, "--template-crd", &definition], 2, "spec.capacity"),
+        (&["--provider", &empty, "--template-crd", &definition], 2, "samples: []: has no sample"),
+        (&["--provider", &server, "--template-crd", &definition], 2, "mode: capacity"),
+        (&["--provider", &informed, "--template-crd", &definition], 2, "change.status.nodeInfo"),
+        (&["--provider", &lost, "--template-crd", &definition], 3, "spec.run.process.command"),
         (&["--provider", "stock-ccm", "--template-crd", &definition], 2, "mode: capacity"),
         (&["--template-crd", &definition], 2, "--provider"),
         (&["--provider", &stock, "--template-crd", &definition], 3, "before its first request"),
@@ -211,5 +283,26 @@ fn input_that_describes_no_reconciler_is_refused_before_any_check() {
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {error}");
         assert!(error.contains(expected), "{flags:?}: {error}");
         assert!(words(&output).is_empty());
+        assert!(code == 2 || error.contains("remedy: "), "{flags:?}: {error}");
     }
+}
+
+#[test]
+fn rules_of_further_definitions_are_left_out_with_a_notice() {
+    let folder = tempfile::tempdir().unwrap();
+    let definition = std::fs::read_to_string(example("flavors.crd.yaml")).unwrap();
+    let schema = "openAPIV3Schema:\n        type: object\n";
+    let rules = "        x-kubernetes-validations: [{rule: 'self.spec.vcpus > 100'}]\n";
+    assert!(definition.contains(schema));
+    let path = folder.path().join("flavors.crd.yaml");
+    std::fs::write(&path, definition.replace(schema, &format!("{schema}{rules}"))).unwrap();
+    let manifest = folder.path().join("flavor.yaml").display().to_string();
+    std::fs::copy(example("flavor.yaml"), &manifest).unwrap();
+    let definition = example("flavor.crd.yaml");
+    let flags = ["CAPZ-001", "--template-crd", &definition, "--provider", &manifest];
+    let output = conformance(&flags);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let notice = format!("x-kubernetes-validations of {} are not checked", path.display());
+    assert!(text.contains(&notice), "{text}");
 }

@@ -95,8 +95,13 @@ pub(super) async fn annotations_say_what_a_clone_gets(trial: &Trial<'_>) -> Outc
         groups.push((group, expected));
     }
     let running = trial.start_usual().await?;
-    for (group, expected) in groups {
-        trial.until_amounts(&group, expected).await?;
+    for (group, expected) in &groups {
+        trial.until_amounts(group, expected).await?;
+    }
+    trial.be_quiet().await;
+    for (group, expected) in &groups {
+        let wrong = amounts_differ(&trial.get(group).await?, expected);
+        ensure!(wrong.is_none(), "{}: later, {}", group.name, wrong.unwrap_or_default());
     }
     trial.stop(running).await
 }

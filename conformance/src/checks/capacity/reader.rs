@@ -100,11 +100,19 @@ fn has_amount(node: &NodeReading, name: &str, expected: Option<&str>) -> Outcome
     Ok(())
 }
 
-/// CAPZ-021: an annotation overrides the status for its resource only.
+/// CAPZ-021: an annotation overrides the status for its resource only. If the template cannot be
+/// read, annotations alone suffice.
 pub(super) fn annotation_overrides_one_resource(reader: &dyn Reader) -> Outcome {
     let node = node(reader, &group(&[("cpu", "8")]), &usual())?;
     has_amount(&node, "cpu", Some("8"))?;
-    has_amount(&node, "memory", Some("8Gi"))
+    has_amount(&node, "memory", Some("8Gi"))?;
+    let read = reader.read(&group(&[("cpu", "8"), ("memory", "16Gi")]), None);
+    let GroupReading::Node(node) = read else {
+        let why = format!("with both annotations and no readable template, the group is {read:?}");
+        return Err(Verdict::fail(why));
+    };
+    has_amount(&node, "cpu", Some("8"))?;
+    has_amount(&node, "memory", Some("16Gi"))
 }
 
 /// CAPZ-022: Pods come from the annotation or are 110.

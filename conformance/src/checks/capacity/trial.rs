@@ -199,6 +199,34 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Waits until the reconciler has read a template: alone, in a list, or by a watch. The template
+    /// must have existed before the reconciler started.
+    pub(super) async fn until_seen(&self, template: &ObjectRef) -> Outcome {
+        let pace = self.subject.pace;
+        let end = Instant::now() + pace.within;
+        while !self.management.has_read(template) {
+            let (limit, name) = (pace.within.as_secs(), &template.resource);
+            ensure!(Instant::now() < end, "the reconciler reads no {name} within {limit} s");
+            sleep(pace.look).await;
+        }
+        Ok(())
+    }
+
+    /// Verifies that the write that was held up has not ended yet, so that the act of the check
+    /// before this call fell into it.
+    pub(super) fn is_still_held(&self, template: &ObjectRef) -> Outcome {
+        match self.management.held_write(template) {
+            Some(write) if write.ended.is_none() => Ok(()),
+            Some(write) => Err(Verdict::inconclusive(format!(
+                "the write ended before the act of the check, which proves nothing: {write}"
+            ))),
+            None => Err(Verdict::inconclusive(format!(
+                "the write that was held up does not name {}",
+                template.name
+            ))),
+        }
+    }
+
     /// Waits until the first write of the reconciler is held up.
     pub(super) async fn until_held(&self) -> Outcome {
         let pace = self.subject.pace;

@@ -1,23 +1,30 @@
 //! Checks of the content of a manifest that its types do not make.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use sim::document::DocumentError;
 
 use super::super::manifest::template::names;
 use super::manifest::{Manifest, Process};
 use crate::checks::capacity::expected::{amount, difference};
-use crate::lab::capacity::Expected;
+use crate::lab::capacity::{Expected, Management};
 
 /// Names of placeholders, beside environment variables.
 const PLACEHOLDERS: [&str; 5] = ["dir", "kubeconfig", "ca", "manifest.dir", "conformance"];
 
+/// Shortest time in which a check counts requests per second.
+const LEAST_QUIET: Duration = Duration::from_secs(1);
+
 impl Manifest {
-    /// Checks command, samples and change.
+    /// Checks command, times, samples and change.
     ///
     /// # Errors
     /// The first value that is wrong, with its key.
     pub(super) fn check(&self) -> Result<(), DocumentError> {
         self.check_command()?;
+        self.check_times()?;
         self.check_samples()?;
         self.check_change()
     }
@@ -44,6 +51,21 @@ impl Manifest {
         })
     }
 
+    fn check_times(&self) -> Result<(), DocumentError> {
+        let capacity = &self.spec.capacity;
+        for (name, time, least, problem, remedy) in [
+            ("within", capacity.within, Duration::from_nanos(1), "is no time", "write 30s"),
+            ("quiet", capacity.quiet, LEAST_QUIET, "is shorter than 1s", "write 1s or more"),
+        ] {
+            if time < least {
+                let key = format!("spec.capacity.{name}");
+                let text = sim::world::duration::format(time).into();
+                return Err(DocumentError::at_key(&key, &text, problem, remedy));
+            }
+        }
+        Ok(())
+    }
+
     fn check_samples(&self) -> Result<(), DocumentError> {
         let samples = &self.spec.capacity.samples;
         if samples.is_empty() {
@@ -51,10 +73,20 @@ impl Manifest {
             let key = "spec.capacity.samples";
             return Err(DocumentError::at_key(key, &json!([]), "has no sample", remedy));
         }
+        let mut known = BTreeMap::new();
         for (n, sample) in samples.iter().enumerate() {
             check_status(&format!("spec.capacity.samples[{n}].status"), &sample.status)?;
             for (m, object) in sample.objects.iter().enumerate() {
-                check_object(&format!("spec.capacity.samples[{n}].objects[{m}]"), object)?;
+                let key = format!("spec.capacity.samples[{n}].objects[{m}]");
+                check_object(&key, object)?;
+                // The samples share a cluster, in which an object exists once.
+                let (first, other) = known.entry(identity(object)).or_insert((key.clone(), object));
+                if *other != object {
+                    let problem = format!("has other content than {first}");
+                    let remedy = "give one of them another name, or the same content to both";
+                    let name = &object["metadata"]["name"];
+                    return Err(DocumentError::at_key(&key, name, &problem, remedy));
+                }
             }
         }
         Ok(())
@@ -69,7 +101,7 @@ impl Manifest {
         };
         match (&change.spec, &change.object) {
             (Some(_), None) => {}
-            (None, Some(object)) => check_object(&format!("{key}.object"), object)?,
+            (None, Some(object)) => self.check_changed_object(&format!("{key}.object"), object)?,
             _ => {
                 let remedy = "write a patch of the template, or of one object";
                 return wrong("needs exactly one of spec and object", remedy);
@@ -83,6 +115,30 @@ impl Manifest {
         }
         Ok(())
     }
+
+    /// Checks that a change patches an object that exists then.
+    fn check_changed_object(&self, key: &str, object: &Value) -> Result<(), DocumentError> {
+        check_object(key, object)?;
+        let mut objects = self.spec.capacity.samples[0].objects.iter();
+        if objects.any(|it| identity(it) == identity(object)) {
+            return Ok(());
+        }
+        let problem = "is not one of spec.capacity.samples[0].objects";
+        let remedy = "name an object of the first sample, or add it there";
+        Err(DocumentError::at_key(key, &object["metadata"]["name"], problem, remedy))
+    }
+}
+
+/// Returns what identifies an object: API group, kind, namespace and name.
+fn identity(object: &Value) -> [&str; 4] {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let version = text("/apiVersion").unwrap_or_default();
+    [
+        version.split_once('/').map_or("", |(group, _)| group),
+        text("/kind").unwrap_or_default(),
+        text("/metadata/namespace").unwrap_or(Management::NAMESPACE),
+        text("/metadata/name").unwrap_or_default(),
+    ]
 }
 
 /// Returns the status without keys that have no content.
@@ -157,6 +213,9 @@ mod tests {
     fn a_wrong_manifest_is_refused_with_key_and_remedy() {
         let with = |more: &str| format!("{{samples: [{SAMPLE}], {more}}}");
         let status = "status: {capacity: {cpu: '2', memory: 4Gi}}";
+        let flavor = |name: &str, cpus: u8| {
+            format!("{{apiVersion: a.b/v1, kind: Flavor, metadata: {{name: {name}}}, n: {cpus}}}")
+        };
         for (capacity, command, expected) in [
             (with("speed: 1"), "[x]", "spec.capacity.speed"),
             ("{samples: []}".to_owned(), "[x]", "spec.capacity.samples: "),
@@ -177,6 +236,30 @@ mod tests {
                     .to_owned(),
                 "[x]",
                 "status.nodeInfo",
+            ),
+            (with("quiet: 0s"), "[x]", "spec.capacity.quiet: \"0s\": is shorter than 1s"),
+            (with("quiet: 999ms"), "[x]", "spec.capacity.quiet: \"999ms\""),
+            (with("within: 0s"), "[x]", "spec.capacity.within: \"0s\""),
+            (
+                format!(
+                    "{{samples: [{{spec: {{}}, {status}, objects: [{}]}}, {{spec: {{}}, {status}, \
+                     objects: [{}]}}]}}",
+                    flavor("small", 2),
+                    flavor("small", 4)
+                ),
+                "[x]",
+                "samples[1].objects[0]: \"small\": has other content than \
+                 spec.capacity.samples[0].objects[0]",
+            ),
+            (
+                format!(
+                    "{{samples: [{{spec: {{}}, {status}, objects: [{}]}}], change: {{object: {}, \
+                     status: {{capacity: {{cpu: '4', memory: 4Gi}}}}}}}}",
+                    flavor("small", 2),
+                    flavor("big", 4)
+                ),
+                "[x]",
+                "change.object: \"big\": is not one of",
             ),
             (
                 format!("{{samples: [{{spec: {{}}, {status}, objects: [{{kind: Flavor}}]}}]}}"),

@@ -8,17 +8,33 @@ use crate::scenario::InputError;
 /// Key of rules that the sim does not run.
 const RULES: &str = "x-kubernetes-validations";
 
-/// Definition of a kind, ready to be installed.
+/// Definition of a kind in a file, ready to be installed.
+#[derive(Clone, Debug)]
+pub(super) struct DefinitionFile {
+    pub(super) path: String,
+    pub(super) content: Value,
+    /// True if rules were left out.
+    pub(super) has_rules: bool,
+}
+
+/// Definition of the kind of templates.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
-    pub(super) content: Value,
+    pub(super) file: DefinitionFile,
     /// API group and version of the templates.
     pub(super) api_version: String,
     pub(super) kind: String,
     /// True if the status has `nodeInfo`.
     pub(super) has_node_info: bool,
-    /// True if rules were left out.
-    pub(super) has_rules: bool,
+}
+
+impl DefinitionFile {
+    /// Removes what the sim does not run, and the status, which an API server sets itself.
+    fn new(path: &str, mut content: Value) -> Self {
+        content.as_object_mut().and_then(|it| it.remove("status"));
+        let has_rules = remove_rules(&mut content["spec"]["versions"]);
+        Self { path: path.to_owned(), content, has_rules }
+    }
 }
 
 /// Reads a definition of a kind whose status keeps the contract of Cluster API.
@@ -26,21 +42,20 @@ pub(super) struct Definition {
 /// # Errors
 /// If the file is no such definition.
 pub(super) fn load(path: &str) -> Result<Definition, InputError> {
-    let content = read(path)?;
-    check(content).map_err(|wrong| InputError::in_document(path, wrong))
+    check(read(path)?).map_err(|wrong| InputError::in_document(path, wrong))
 }
 
 /// Reads a definition of any kind.
 ///
 /// # Errors
 /// If the file is no definition.
-pub(super) fn read(path: &str) -> Result<Value, InputError> {
+pub(super) fn read(path: &str) -> Result<DefinitionFile, InputError> {
     let wrong = |wrong| InputError::in_document(path, wrong);
     let text = std::fs::read(path).map_err(|err| {
         let problem = format!("cannot be read: {err}");
         wrong(DocumentError::document(problem, "name a file with a CustomResourceDefinition"))
     })?;
-    let mut content = document::yaml(&text).map_err(wrong)?;
+    let content = document::yaml(&text).map_err(wrong)?;
     if content["kind"] != "CustomResourceDefinition" {
         let remedy = "name a file with one CustomResourceDefinition";
         return Err(wrong(DocumentError::at_key(
@@ -50,19 +65,16 @@ pub(super) fn read(path: &str) -> Result<Value, InputError> {
             remedy,
         )));
     }
-    // An API server sets the status itself.
-    content.as_object_mut().and_then(|it| it.remove("status"));
-    Ok(content)
+    Ok(DefinitionFile::new(path, content))
 }
 
-fn check(mut content: Value) -> Result<Definition, DocumentError> {
-    let has_rules = remove_rules(&mut content["spec"]["versions"]);
+fn check(file: DefinitionFile) -> Result<Definition, DocumentError> {
+    let content = &file.content;
     let versions = content["spec"]["versions"].as_array().cloned().unwrap_or_default();
     let is_used = |it: &&Value| it["served"] == true && it["storage"] == true;
     let Some(version) = versions.iter().find(is_used) else {
         let remedy = "serve the version with storage: true";
-        let versions = &content["spec"]["versions"];
-        let names = json!(versions.as_array().map(|it| it.len()));
+        let names = json!(versions.iter().map(|it| &it["name"]).collect::<Vec<_>>());
         return Err(DocumentError::at_key(
             "spec.versions",
             &names,
@@ -100,7 +112,7 @@ fn check(mut content: Value) -> Result<Definition, DocumentError> {
     let group = spec["group"].as_str().unwrap_or_default();
     let api_version = format!("{group}/{name}");
     let kind = spec["names"]["kind"].as_str().unwrap_or_default().to_owned();
-    Ok(Definition { api_version, kind, has_node_info, has_rules, content })
+    Ok(Definition { api_version, kind, has_node_info, file })
 }
 
 /// Removes the rules that the sim does not run. Returns true if there were any.
@@ -137,10 +149,18 @@ mod tests {
         let mut content = definition();
         let schema = "/spec/versions/0/schema/openAPIV3Schema";
         content.pointer_mut(schema).unwrap()[RULES] = json!([{"rule": "true"}]);
-        let definition = check(content).unwrap();
+        let definition = check(DefinitionFile::new("x.yaml", content)).unwrap();
         assert_eq!(definition.api_version, "infrastructure.cluster.x-k8s.io/v1beta2");
-        assert!(definition.has_rules && definition.has_node_info);
-        assert!(!definition.content.to_string().contains(RULES));
+        assert!(definition.file.has_rules && definition.has_node_info);
+        assert!(!definition.file.content.to_string().contains(RULES));
+    }
+
+    #[test]
+    fn a_definition_without_a_stored_version_is_refused_with_the_names_of_its_versions() {
+        let mut content = definition();
+        content["spec"]["versions"][0]["storage"] = false.into();
+        let wrong = check(DefinitionFile::new("x.yaml", content)).unwrap_err().summary();
+        assert!(wrong.contains(r#"["v1beta2","v1beta1"]"#), "{wrong}");
     }
 
     #[test]
@@ -154,7 +174,8 @@ mod tests {
         ] {
             let mut content = definition();
             content.pointer_mut(pointer).unwrap().as_object_mut().unwrap().remove(key);
-            let wrong = InputError::in_document("x.yaml", check(content).unwrap_err()).to_string();
+            let wrong = check(DefinitionFile::new("x.yaml", content)).unwrap_err();
+            let wrong = InputError::in_document("x.yaml", wrong).to_string();
             assert!(wrong.contains(expected) && wrong.contains("remedy: "), "{key}: {wrong}");
         }
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sim::document::{self, DocumentError};
 
 use super::super::manifest::{Implementation, header};
-use super::definition::{self, Definition};
+use super::definition::{self, Definition, DefinitionFile};
 use crate::lab::capacity::{Change, Definitions, Pace, Sample, Server, TemplateKind};
 use crate::scenario::InputError;
 
@@ -69,12 +69,12 @@ pub(super) struct Capacity {
     /// Files with definitions of further kinds, relative to the manifest.
     #[serde(default)]
     definitions: Vec<PathBuf>,
-    /// Time within which the reconciler must react (default: 30 s).
+    /// Time within which the reconciler must react (default: 30 s); not zero.
     #[serde(default = "within", with = "sim::world::duration")]
-    within: Duration,
-    /// Time for which a check looks whether nothing happens (default: 3 s).
+    pub(super) within: Duration,
+    /// Time for which a check looks whether nothing happens (default: 3 s); at least 1 s.
     #[serde(default = "quiet", with = "sim::world::duration")]
-    quiet: Duration,
+    pub(super) quiet: Duration,
     pub(super) samples: Vec<Sample>,
     pub(super) change: Option<Change>,
 }
@@ -113,17 +113,28 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Returns the kind of the templates with its samples.
+    /// Reads the definitions of further kinds.
     ///
     /// # Errors
-    /// If a file cannot be used, or a sample does not fit the definitions.
-    pub(super) fn kind(&self, template: &Definition) -> Result<TemplateKind, InputError> {
-        let Capacity { definitions, samples, change, .. } = &self.spec.capacity;
-        let mut all = vec![template.content.clone()];
-        for path in definitions {
-            all.push(definition::read(&self.folder.join(path).display().to_string())?);
-        }
-        let definitions = Definitions(all);
+    /// If a file cannot be used.
+    pub(super) fn definitions(&self) -> Result<Vec<DefinitionFile>, InputError> {
+        let paths = self.spec.capacity.definitions.iter();
+        let read = |path| definition::read(&self.folder.join(path).display().to_string());
+        paths.map(read).collect()
+    }
+
+    /// Returns the kind of the templates with its samples. `further` are the other definitions.
+    ///
+    /// # Errors
+    /// If a sample or the change does not fit the definitions.
+    pub(super) fn kind(
+        &self,
+        template: &Definition,
+        further: &[DefinitionFile],
+    ) -> Result<TemplateKind, InputError> {
+        let Capacity { samples, change, .. } = &self.spec.capacity;
+        let all = std::iter::once(&template.file).chain(further);
+        let definitions = Definitions(all.map(|it| it.content.clone()).collect());
         let of_samples = samples.iter().flat_map(|it| &it.objects);
         let of_change = change.iter().filter_map(|it| it.object.as_ref());
         let in_manifest = |wrong| InputError::in_document(&*self.origin, wrong);
@@ -139,13 +150,17 @@ impl Manifest {
                 return Err(in_manifest(DocumentError::at_key(key, &name, problem, remedy)));
             }
         }
-        let has_info = samples.iter().any(|it| !it.status.node_info.is_empty());
-        if has_info && !template.has_node_info {
-            let remedy = "leave nodeInfo out, or add it to the definition";
-            let problem = "has nodeInfo, which the status of the kind has not";
-            let key = "spec.capacity.samples";
+        let of_samples = samples.iter().enumerate();
+        let of_samples = of_samples.map(|(n, it)| (format!("samples[{n}]"), &it.status));
+        let of_change = change.iter().map(|it| ("change".to_owned(), &it.status));
+        let mut statuses = of_samples.chain(of_change);
+        let with_info = statuses.find(|(_, status)| !status.node_info.is_empty());
+        if let Some((key, _)) = with_info.filter(|_| !template.has_node_info) {
+            let remedy = "leave it out, or add it to the definition";
+            let problem = "the status of this kind has no nodeInfo";
+            let key = format!("spec.capacity.{key}.status.nodeInfo");
             let kind = template.kind.as_str().into();
-            return Err(in_manifest(DocumentError::at_key(key, &kind, problem, remedy)));
+            return Err(in_manifest(DocumentError::at_key(&key, &kind, problem, remedy)));
         }
         Ok(TemplateKind {
             server: Server::Cluster,

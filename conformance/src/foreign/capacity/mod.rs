@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::anyhow;
 use tokio::time::{Instant, sleep};
 
 use super::command::{JudgeOptions, Surroundings, code};
@@ -51,10 +51,11 @@ pub(super) fn run(
         return Err(none.remedy("their IDs begin with CAPZ-").into());
     }
     let definition = definition::load(definition)?;
-    let kind = manifest.kind(&definition)?;
-    if definition.has_rules {
-        let left_out = "the x-kubernetes-validations of the definition are not checked";
-        writeln!(out, "{}: {left_out}", manifest.name)?;
+    let further = manifest.definitions()?;
+    let kind = manifest.kind(&definition, &further)?;
+    for file in further.iter().chain([&definition.file]).filter(|it| it.has_rules) {
+        let (name, path) = (&manifest.name, &file.path);
+        writeln!(out, "{name}: the x-kubernetes-validations of {path} are not checked")?;
     }
     let program = Arc::new(Program::new(manifest, surroundings)?);
     let subject = Subject {
@@ -86,7 +87,7 @@ async fn judge_all(
 ) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     if checks.iter().any(|it| it.scope == Scope::AnyKind) {
-        try_start(subject, program, request.seed).await?;
+        try_start(manifest, subject, program, request.seed).await?;
     }
     let mut conclusions = Vec::new();
     for check in checks {
@@ -123,21 +124,38 @@ async fn judge_all(
 ///
 /// # Errors
 /// If the program ends, or sends no request.
-async fn try_start(subject: &Subject, program: &Program, seed: u64) -> anyhow::Result<()> {
+async fn try_start(
+    manifest: &Manifest,
+    subject: &Subject,
+    program: &Program,
+    seed: u64,
+) -> anyhow::Result<()> {
     let management = Management::new(&subject.kind, seed).await.map_err(|why| {
         InputError::new(format!("the sim cannot install the kinds: {why}"))
             .remedy("correct the definitions")
     })?;
-    let mut running = program.start(&management, &Configuration::Defaults).await?;
+    let wrong = |problem: &str, remedy: &str| {
+        let (origin, key) = (&manifest.origin, "spec.run.process.command");
+        let log: String = program.log(LINES).iter().map(|line| format!("\n  {line}")).collect();
+        anyhow!("{origin}: {key}: {problem}{log}\nremedy: {remedy}")
+    };
+    let started = program.start(&management, &Configuration::Defaults).await;
+    let mut running = started.map_err(|err| {
+        wrong(&err.to_string(), "name a program that can be executed, by its path or in PATH")
+    })?;
     let end = Instant::now() + subject.pace.within;
     while management.calls().is_empty() {
-        let log = || program.log(LINES).join("\n");
         if let Some(how) = running.end() {
-            bail!("the reconciler ended before its first request: {how}\n{}", log());
+            let problem = format!("the reconciler ended before its first request: {how}");
+            return Err(wrong(&problem, "correct the program or its arguments"));
         }
         if Instant::now() >= end {
             let limit = subject.pace.within.as_secs();
-            bail!("the reconciler sent no request within {limit} s\n{}", log());
+            let problem = format!("the reconciler sent no request within {limit} s");
+            return Err(wrong(
+                &problem,
+                "give the program $(kubeconfig), or write a longer spec.capacity.within",
+            ));
         }
         sleep(LOOK).await;
     }

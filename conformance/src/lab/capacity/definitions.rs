@@ -35,12 +35,6 @@ impl ObjectRef {
         &self.collection
     }
 
-    /// Returns another object of the collection.
-    #[must_use]
-    pub fn named(&self, name: &str) -> Self {
-        Self { name: name.to_owned(), ..self.clone() }
-    }
-
     /// Returns the same object in another version of its group.
     #[must_use]
     pub fn in_version(&self, from: &str, to: &str) -> Self {
@@ -69,6 +63,20 @@ impl Definitions {
         let is_meant =
             |it: &&Value| it["spec"]["group"] == group && it["spec"]["names"]["kind"] == kind;
         self.0.iter().find(is_meant)
+    }
+
+    /// True if a version of the object's kind has the subresource `status`.
+    pub fn has_status(&self, object: &ObjectRef) -> bool {
+        let is_meant = |it: &&Value| {
+            let (group, plural) = (&it["spec"]["group"], &it["spec"]["names"]["plural"]);
+            *plural == *object.resource
+                && group
+                    .as_str()
+                    .is_some_and(|group| object.collection.starts_with(&format!("/apis/{group}/")))
+        };
+        let versions =
+            self.0.iter().filter(is_meant).flat_map(|it| it["spec"]["versions"].as_array());
+        versions.flatten().any(|it| it["subresources"]["status"].is_object())
     }
 
     /// Returns where an object of this content is, in this namespace if its kind has namespaces.

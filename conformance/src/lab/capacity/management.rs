@@ -53,7 +53,9 @@ impl Management {
         let definitions = kind.definitions.clone();
         let management = Self { sim, server: kind.server, definitions, api };
         for definition in &management.definitions.0 {
-            management.api.create(DEFINITIONS, definition).await.map_err(|it| it.to_string())?;
+            let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+            let created = management.api.create(DEFINITIONS, definition).await;
+            created.map_err(|err| format!("{name}: {err}"))?;
         }
         for name in [Self::NAMESPACE, Self::OTHER] {
             let namespace =
@@ -127,16 +129,44 @@ impl Management {
         calls
     }
 
-    /// Holds up the first write of the reconciler to objects of this resource, until the guard is
-    /// dropped.
+    /// True if the reconciler has read objects of this resource: one, a list, or by a watch.
+    pub fn has_read(&self, object: &ObjectRef) -> bool {
+        let is_read = |record: &Record| match record.op.split_once(' ') {
+            Some(("watch", resource)) => resource == object.resource,
+            Some(("get" | "list", resource)) => {
+                let status = record.ended.as_ref().and_then(|it| it.status);
+                resource == object.resource && status == Some(200)
+            }
+            _ => false,
+        };
+        self.calls().iter().any(is_read)
+    }
+
+    /// Returns the operations that write the status of objects like this one.
+    fn status_writes(&self, object: &ObjectRef) -> [String; 3] {
+        let suffix = if self.definitions.has_status(object) { "/status" } else { "" };
+        ["patch", "update", "apply"].map(|verb| format!("{verb} {}{suffix}", object.resource))
+    }
+
+    /// Returns the first write that [`Self::hold_first_write`] holds up, if it is to this object.
+    pub fn held_write(&self, object: &ObjectRef) -> Option<Record> {
+        let ops = self.status_writes(object);
+        self.writes(object).into_iter().find(|it| ops.contains(&it.op))
+    }
+
+    /// Holds up the reconciler's first write of the status of an object like this one, until the
+    /// guard is dropped. A kind without the subresource has its status in the object itself.
     ///
     /// # Errors
     ///
     /// If the rule is invalid.
-    pub fn hold_first_write(&self, resource: &str, hold: Duration) -> Result<RuleGuard, String> {
-        let ops = ["patch", "update", "apply"]
-            .map(|verb| [format!("{verb} {resource}"), format!("{verb} {resource}/status")]);
-        let ops: Vec<&str> = ops.iter().flatten().map(String::as_str).collect();
+    pub fn hold_first_write(
+        &self,
+        object: &ObjectRef,
+        hold: Duration,
+    ) -> Result<RuleGuard, String> {
+        let ops = self.status_writes(object);
+        let ops: Vec<&str> = ops.iter().map(String::as_str).collect();
         self.fault(Rule::new(RULE, [Action::Delay(hold)]).op(ops).first(1))
     }
 

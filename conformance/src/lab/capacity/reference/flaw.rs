@@ -120,6 +120,8 @@ flaws! {
     StatusWins: 21;
     /// Forgets the status if there is an annotation.
     AnnotationReplacesStatus: 21;
+    /// Ignores annotations if the template cannot be read.
+    NeedsTemplate: 21;
     /// Takes Pods from the status.
     PodsOfStatus: 22;
     /// Takes any GPU for one of NVIDIA.

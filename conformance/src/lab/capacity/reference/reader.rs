@@ -19,6 +19,10 @@ impl Reader for FaultyReader {
         let mut changed = group.clone();
         let mut template = template.cloned();
         self.change_input(&mut changed, template.as_mut());
+        if template.is_none() && self.0 == ReaderFlaw::NeedsTemplate {
+            let why = "the template cannot be read".to_owned();
+            return GroupReading::NotFromZero { why, is_listed_at_zero: false };
+        }
         match OurReader.read(&changed, template.as_ref()) {
             GroupReading::Node(node) => {
                 GroupReading::Node(self.change_node(node, group, template.as_ref()))
