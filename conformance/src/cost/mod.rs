@@ -192,6 +192,10 @@ pub struct Table {
     pub subject: CountedMode,
     /// One row per phase.
     pub rows: Vec<Row>,
+    /// Bound that the provider exceeded, by fleet size. Its run ended early, so its counts are
+    /// incomplete.
+    #[serde(rename = "cutShort", skip_serializing_if = "BTreeMap::is_empty")]
+    pub cut_short: BTreeMap<u32, String>,
 }
 
 /// One counted mode in `budgets.yaml`: the exact numbers of calls, of long polls and watches, and
@@ -237,6 +241,7 @@ pub fn measure_sizes(stage: &Stage, subject: CountedMode, sizes: &[u32]) -> Tabl
     let phases = subject.phases();
     let stage = subject.stage(stage);
     let mut rows: Vec<Row> = phases.iter().map(Phase::empty_row).collect();
+    let mut cut_short = BTreeMap::new();
     // Begins with the largest fleet, for which others wait.
     for n in sizes.iter().rev().copied() {
         let mut last: Option<(Scenario, Run, memory::Reservation)> = None;
@@ -249,6 +254,9 @@ pub fn measure_sizes(stage: &Stage, subject: CountedMode, sizes: &[u32]) -> Tabl
                 (scenario.clone(), run(&scenario, &stage), memory)
             });
             row.count(phase, n, &played);
+            if let Some(bound) = played.exceeded_bound {
+                cut_short.insert(n, bound.to_string());
+            }
             last = Some((scenario, played, memory));
         }
     }
@@ -261,7 +269,7 @@ pub fn measure_sizes(stage: &Stage, subject: CountedMode, sizes: &[u32]) -> Tabl
             counts.fit = fit(&counts.calls);
         }
     }
-    Table { subject, rows }
+    Table { subject, rows, cut_short }
 }
 
 impl Row {
@@ -314,14 +322,19 @@ fn compare(
 }
 
 impl Table {
-    /// Returns a text for each difference from the committed budgets, and for each count that
-    /// exceeds its maximum.
+    /// Returns a text for each run that ended early, for each difference from the committed budgets,
+    /// and for each count that exceeds its maximum.
     pub fn deviations(&self) -> Vec<String> {
         let title = self.subject.word();
         let Some(budgets) = committed().modes.remove(&self.subject) else {
             return vec![format!("budgets.yaml: {title} is missing")];
         };
-        let mut found = Vec::new();
+        let ended = |(n, bound): (&u32, &String)| {
+            format!(
+                "{title}: the run with {n} nodes ended early, so its counts are incomplete: the provider used {bound}"
+            )
+        };
+        let mut found: Vec<String> = self.cut_short.iter().map(ended).collect();
         for row in &self.rows {
             let phase = row.phase;
             for (what, seen, wanted) in [
@@ -394,6 +407,7 @@ pub(crate) fn fit(calls: &BTreeMap<u32, u64>) -> Fit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::ExceededBound;
 
     #[test]
     fn a_line_is_fitted_exactly() {
@@ -415,6 +429,20 @@ mod tests {
             [
                 "budgets.yaml: calls.10 is 4, measured 5",
                 "budgets.yaml: calls.1000 is missing, measured 4"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_run_that_ended_early_is_a_deviation_that_names_the_bound() {
+        let bound = ExceededBound::Processor(std::time::Duration::from_secs(300));
+        let cut_short = [(5000, bound.to_string())].into();
+        let table = Table { subject: CountedMode::SupervisorPoll, rows: Vec::new(), cut_short };
+        assert_eq!(
+            table.deviations(),
+            [
+                "supervisor-poll: the run with 5000 nodes ended early, so its counts are incomplete: \
+                 the provider used more than 300 s of processor time"
             ]
         );
     }

@@ -3,10 +3,11 @@
 //!
 //! Virtual time stands still for a provider that calls in a loop without waiting, so no timeout
 //! ends the loop. Therefore the lab counts the calls, per moment and in total, and a separate
-//! thread checks wall time and memory. An exceeded bound ends the case with a verdict and a
-//! transcript.
+//! thread checks processor time, wall time and memory. An exceeded bound ends the case with a
+//! verdict and a transcript.
 
 pub(crate) mod memory;
+mod processor;
 
 use std::fmt;
 use std::io::Write as _;
@@ -31,7 +32,9 @@ pub struct Bounds {
     pub at_once: u64,
     /// Maximum number of calls in total.
     pub calls: u64,
-    /// Maximum wall time.
+    /// Maximum processor time of the thread of the run, if the system reports it.
+    pub processor: Duration,
+    /// Maximum wall time. It is long, because the computer may be busy with something else.
     pub wall: Duration,
     /// Maximum growth of this process's memory, in bytes.
     pub memory: u64,
@@ -46,13 +49,14 @@ impl Bounds {
         Self {
             at_once: 10_000 + 40 * machines,
             calls: 200_000 + 2 * machines * scenario.horizon.as_secs(),
-            wall: Duration::from_secs(300),
+            processor: Duration::from_secs(300),
+            wall: Duration::from_secs(1800),
             memory: 4 << 30,
         }
     }
 }
 
-/// Interval at which wall time and memory are checked.
+/// Interval at which processor time, wall time and memory are checked.
 const TICK: Duration = Duration::from_millis(250);
 /// Time after an exceeded bound until the process ends, if the run has not ended by then. Such a
 /// run never yields, so nothing else can end it.
@@ -65,6 +69,8 @@ pub enum ExceededBound {
     AtOnce(u64),
     /// Maximum number of calls.
     Calls(u64),
+    /// Maximum processor time.
+    Processor(Duration),
     /// Maximum wall time.
     Wall(Duration),
     /// Maximum growth of memory, in bytes.
@@ -76,6 +82,9 @@ impl fmt::Display for ExceededBound {
         match self {
             Self::AtOnce(n) => write!(f, "more than {n} calls while no time passed"),
             Self::Calls(n) => write!(f, "more than {n} calls"),
+            Self::Processor(time) => {
+                write!(f, "more than {} s of processor time", time.as_secs())
+            }
             Self::Wall(wall) => write!(f, "more than {} s of wall time", wall.as_secs()),
             Self::Memory(bytes) => write!(f, "more than {} MiB of memory", bytes >> 20),
         }
@@ -187,7 +196,7 @@ where
     }
 }
 
-/// Checks wall time and memory of a run from another thread, until this value is dropped.
+/// Checks the times and the memory of a run from another thread, until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     stop: Option<mpsc::Sender<()>>,
@@ -195,12 +204,14 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the thread. If the system refuses a thread, wall time and memory stay unchecked.
+    /// Starts the thread. The caller's thread is that of the run. If the system refuses a thread, times
+    /// and memory stay unchecked.
     pub(super) fn begin(guard: &Guard, ledger: Ledger) -> Self {
         let (stop, stopped) = mpsc::channel();
         let guard = guard.clone();
         let tick = move || stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout);
-        let look = move || watch(&guard, &ledger, tick, resident);
+        let clock = processor::clock_of_this_thread();
+        let look = move || watch(&guard, &ledger, tick, Readings { processor: clock, resident });
         let thread = std::thread::Builder::new().name("watchdog".to_owned()).spawn(look).ok();
         Self { stop: Some(stop), thread }
     }
@@ -217,23 +228,36 @@ impl Drop for Watchdog {
     }
 }
 
-/// Checks wall time and memory at every tick, for as long as `tick` returns true. Ends this process
-/// if the run has not ended within [`EXIT_AFTER`] after it exceeded a bound.
+/// What the system reports about a run; a function returns `None` if the system does not.
+struct Readings<P, R> {
+    /// Returns the processor time of the thread of the run.
+    processor: P,
+    /// Returns the memory of this process, in bytes.
+    resident: R,
+}
+
+/// Checks the times and the memory at every tick, for as long as `tick` returns true. Ends this
+/// process if the run has not ended within [`EXIT_AFTER`] after it exceeded a bound.
 fn watch(
     guard: &Guard,
     ledger: &Ledger,
     mut tick: impl FnMut() -> bool,
-    mut resident: impl FnMut() -> Option<u64>,
+    mut read: Readings<impl FnMut() -> Option<Duration>, impl FnMut() -> Option<u64>>,
 ) {
-    let before = resident();
+    let (time, size) = ((read.processor)(), (read.resident)());
     let (mut wall, mut deaf) = (Duration::ZERO, Duration::ZERO);
-    let Bounds { wall: longest, memory, .. } = guard.bounds;
+    let Bounds { processor, wall: longest, memory, .. } = guard.bounds;
     while tick() {
         wall += TICK;
+        let spent = (read.processor)().zip(time).map(|(now, then)| now.saturating_sub(then));
+        if spent.is_some_and(|it| it > processor) {
+            guard.exceed(ExceededBound::Processor(processor));
+        }
         if wall > longest {
             guard.exceed(ExceededBound::Wall(longest));
         }
-        if resident().zip(before).is_some_and(|(now, before)| now.saturating_sub(before) > memory) {
+        let grown = (read.resident)().zip(size).map(|(now, then)| now.saturating_sub(then));
+        if grown.is_some_and(|it| it > memory) {
             guard.exceed(ExceededBound::Memory(memory));
         }
         if let Some(passed) = guard.exceeded() {

@@ -27,6 +27,7 @@ fn a_provider_that_exceeds_a_bound_ends_its_case_with_a_verdict() {
     for (change, said) in [
         ((|it| it.at_once = 10) as Change, "10 calls while no time passed"),
         (|it| it.calls = 40, "more than 40 calls"),
+        (|it| it.processor = Duration::ZERO, "0 s of processor time"),
         (|it| it.wall = Duration::ZERO, "0 s of wall time"),
         (|it| (it.memory, it.wall) = (0, Duration::from_secs(60)), "0 MiB of memory"),
     ] {
@@ -64,25 +65,34 @@ async fn a_loop_without_a_wait_is_stopped_at_the_bound_of_calls() {
     assert_eq!(guard.exceeded(), Some(ExceededBound::AtOnce(1000)));
 }
 
-/// Returns the bound that a run exceeds, or `None`. `mib` has the sizes of the run's memory in MiB:
-/// at its beginning, and then at each tick.
-fn passed_with(mib: &[u64]) -> Option<ExceededBound> {
+/// Returns the bound that a run exceeds, or `None`. `mib` has the sizes of the run's memory in MiB,
+/// and `seconds` the processor times of its thread: at its beginning, and then at each tick.
+fn passed_with(mib: &[u64], seconds: &[u64]) -> Option<ExceededBound> {
     let bounds = Bounds::for_scenario(&scenario(Duration::from_secs(60)));
     let guard = Guard::new(Bounds { memory: 100 << 20, ..bounds });
     let mut sizes = mib.iter().map(|mib| mib << 20);
-    let mut n_ticks = mib.len();
+    let mut times = seconds.iter().copied().map(Duration::from_secs);
+    let mut n_ticks = mib.len().max(seconds.len());
     let tick = || {
         n_ticks -= 1;
         n_ticks > 0
     };
-    watch(&guard, &Ledger::new(Keep::All), tick, || sizes.next());
+    let read = Readings { processor: || times.next(), resident: || sizes.next() };
+    watch(&guard, &Ledger::new(Keep::All), tick, read);
     guard.exceeded()
 }
 
 #[test]
 fn a_run_whose_memory_grows_beyond_the_bound_is_ended() {
-    assert_eq!(passed_with(&[500, 600, 550]), None);
-    assert_eq!(passed_with(&[500, 450, 601, 500]), Some(ExceededBound::Memory(100 << 20)));
+    assert_eq!(passed_with(&[500, 600, 550], &[]), None);
+    assert_eq!(passed_with(&[500, 450, 601, 500], &[]), Some(ExceededBound::Memory(100 << 20)));
+}
+
+#[test]
+fn a_run_whose_thread_computes_beyond_the_bound_is_ended() {
+    let bound = Duration::from_secs(300);
+    assert_eq!(passed_with(&[], &[70, 370, 370]), None);
+    assert_eq!(passed_with(&[], &[70, 200, 371]), Some(ExceededBound::Processor(bound)));
 }
 
 /// Environment variable that is set in the process whose run never yields.
@@ -96,7 +106,8 @@ fn a_run_that_never_yields_after_a_bound_ends_the_process_with_its_last_records(
         let guard = Guard::new(Bounds::for_scenario(&scenario(Duration::from_secs(60))));
         guard.exceed(ExceededBound::Calls(7));
         let mut ticks = 0..1000;
-        watch(&guard, &ledger, || ticks.next().is_some(), || None);
+        let read = Readings { processor: || None, resident: || None };
+        watch(&guard, &ledger, || ticks.next().is_some(), read);
         // The run is still alive.
         return;
     }
