@@ -39,6 +39,61 @@ impl Fleet {
         format!("{} {groups}, {} machines", self.groups, self.machines)
     }
 
+    /// ID of the group that has the machines.
+    pub const GROUP: &'static str = GROUP;
+
+    /// Starts a sim and a server with these groups and machines. VM Operator does not destroy or make
+    /// machines, so that only the server changes objects.
+    ///
+    /// # Errors
+    ///
+    /// If the server cannot be started, or a call fails.
+    pub async fn serve(self) -> Result<Ours, CallError> {
+        let ours = Ours::start_later(self.file(), 0, false).await.map_err(CallError::local)?;
+        let change = OperatorChange { reconciles: Some(false), ..OperatorChange::default() };
+        let applied = ours.sim().apply(Command::SetVmOperator(change));
+        applied.map_err(|err| CallError::local(format!("{err:?}")))?;
+        ours.run(0).await.map_err(CallError::local)?;
+        let session = Self::session(&ours, Transcript::default()).await?;
+        let mut left = self.machines;
+        while left > 0 {
+            let now = left.min(AT_ONCE);
+            session.increase(GROUP, i32::try_from(now).unwrap_or(i32::MAX)).await?;
+            left -= now;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+        // The events about the machines follow at a rate of 50 per second.
+        let events = Duration::from_secs(u64::from(self.machines / 40 + 10));
+        tokio::time::sleep(events).await;
+        Ok(ours)
+    }
+
+    /// Connects an autoscaler, which notes its calls in `transcript`.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not accept the connection.
+    pub async fn session(ours: &Ours, transcript: Transcript) -> Result<Session, CallError> {
+        let channel = ours.connect(Credentials::Expected).await?.channel;
+        let deadline = Duration::from_secs(5);
+        Ok(Session::new(channel, Generation::G3, deadline, transcript, Asked::default()))
+    }
+
+    /// Returns an autoscaler without work, for one Node per machine and a foreign one.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not list the machines.
+    pub async fn idle_autoscaler(session: &Session) -> Result<IdleAutoscaler, CallError> {
+        let ids = session.live(GROUP).await?;
+        let mut nodes: Vec<SentNode> = ids.iter().map(|id| SentNode::new(id, id)).collect();
+        nodes.push(SentNode::new("kind://foreign", "foreign"));
+        let time = |minutes: u64| Duration::from_secs(60 * minutes);
+        let times = Times { unneeded: time(10), unready: time(20), provision: time(15) };
+        let defaults = Options::defaults(Generation::G3, (0.5, 0.5), times);
+        Ok(IdleAutoscaler::new(session.clone(), nodes, defaults))
+    }
+
     /// Returns the file with the groups.
     fn file(self) -> String {
         let mut file = "groups:\n".to_owned();
@@ -67,6 +122,8 @@ pub struct ServerBudgets {
     server: Counts,
 }
 
+/// ID of the group that has the machines of a fleet.
+const GROUP: &str = "VirtualMachine/workloads/group-0";
 /// Number of calls of `Refresh` in the phase `refresh`, one every ten seconds.
 const REFRESHES: u32 = 60;
 /// Largest increase of one call. The server refuses one that it cannot complete in time.
@@ -111,39 +168,24 @@ pub fn measure_server(fleets: &[Fleet]) -> Result<ServerBudgets, String> {
 
 impl Counted {
     async fn play(fleet: Fleet) -> Result<ServerBudgets, CallError> {
-        let ours = Ours::start_later(fleet.file(), 0, false).await.map_err(CallError::local)?;
+        let ours = fleet.serve().await?;
         let transcript = Transcript::default();
         let mut it =
             Self { ours, transcript, fleet, budgets: ServerBudgets::default(), seen: (0, 0) };
-        it.seen.0 = it.ours.sim().ledger().records().len();
         it.phases().await?;
         Ok(it.budgets)
     }
 
-    async fn session(&self) -> Result<Session, CallError> {
-        let channel = self.ours.connect(Credentials::Expected).await?.channel;
-        let deadline = Duration::from_secs(5);
-        Ok(Session::new(
-            channel,
-            Generation::G3,
-            deadline,
-            self.transcript.clone(),
-            Asked::default(),
-        ))
-    }
-
     async fn phases(&mut self) -> Result<(), CallError> {
-        const GROUP: &str = "VirtualMachine/workloads/group-0";
         let wait = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
-        self.fill(GROUP).await?;
         self.ours.kill();
         self.forget();
         self.ours.run(1).await.map_err(CallError::local)?;
         wait(1).await;
         self.count("start");
-        let session = self.session().await?;
+        let session = Fleet::session(&self.ours, self.transcript.clone()).await?;
         if self.fleet.machines <= 10 {
-            self.loops(&session, GROUP).await?;
+            self.loops(&session).await?;
         }
         for _ in 0..REFRESHES {
             session.refresh().await?;
@@ -165,36 +207,9 @@ impl Counted {
         Ok(())
     }
 
-    /// Makes the machines of the fleet. VM Operator does not destroy or make machines, so that only
-    /// the server changes objects.
-    async fn fill(&mut self, group: &str) -> Result<(), CallError> {
-        let change = OperatorChange { reconciles: Some(false), ..OperatorChange::default() };
-        let applied = self.ours.sim().apply(Command::SetVmOperator(change));
-        applied.map_err(|err| CallError::local(format!("{err:?}")))?;
-        self.ours.run(0).await.map_err(CallError::local)?;
-        let session = self.session().await?;
-        let mut left = self.fleet.machines;
-        while left > 0 {
-            let now = left.min(AT_ONCE);
-            session.increase(group, i32::try_from(now).unwrap_or(i32::MAX)).await?;
-            left -= now;
-            tokio::time::sleep(Duration::from_secs(10)).await;
-        }
-        // The events about the machines follow at a rate of 50 per second.
-        let events = Duration::from_secs(u64::from(self.fleet.machines / 40 + 10));
-        tokio::time::sleep(events).await;
-        Ok(())
-    }
-
-    /// Counts the calls of an autoscaler without work, for one Node per machine and a foreign one.
-    async fn loops(&mut self, session: &Session, group: &str) -> Result<(), CallError> {
-        let ids = session.live(group).await?;
-        let mut nodes: Vec<SentNode> = ids.iter().map(|id| SentNode::new(id, id)).collect();
-        nodes.push(SentNode::new("kind://foreign", "foreign"));
-        let time = |minutes: u64| Duration::from_secs(60 * minutes);
-        let times = Times { unneeded: time(10), unready: time(20), provision: time(15) };
-        let defaults = Options::defaults(Generation::G3, (0.5, 0.5), times);
-        let mut autoscaler = IdleAutoscaler::new(session.clone(), nodes, defaults);
+    /// Counts the calls of an autoscaler without work.
+    async fn loops(&mut self, session: &Session) -> Result<(), CallError> {
+        let mut autoscaler = Fleet::idle_autoscaler(session).await?;
         self.forget();
         autoscaler.turn().await?;
         self.count("first loop");
