@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use conformance::lab::autoscaler::{
-    Answer, Asked, Credentials, Endpoint as _, Generation, Instance, Ours, SentNode, Session,
-    Transcript,
+    Answer, Asked, Credentials, Endpoint as _, Generation, Instance, MachineDeployment, Ours,
+    SentNode, Session, Transcript, cluster_api_machines,
 };
 use conformance::lab::in_virtual_time;
 use sim::Face;
@@ -27,6 +27,7 @@ const PATIENCE: u32 = 90;
 enum Platform {
     Supervisor,
     Vcenter,
+    ClusterApi,
 }
 
 impl Platform {
@@ -46,6 +47,10 @@ impl Platform {
                              bootstrap: {file: user-data}}";
                 Ours::over_vcenter(groups(clone), 1, false).unwrap()
             }
+            Self::ClusterApi => {
+                let group = MachineDeployment::new("workers", 0, 3);
+                Ours::over_cluster_api(&[group], 1, false).await.unwrap()
+            }
         }
     }
 
@@ -53,6 +58,7 @@ impl Platform {
         match self {
             Self::Supervisor => autoscaler::GROUP,
             Self::Vcenter => autoscaler_vcenter::GROUP,
+            Self::ClusterApi => "MachineDeployment/workloads/workers",
         }
     }
 
@@ -64,15 +70,17 @@ impl Platform {
                 let all = autoscaler_vcenter::machines(ours.sim());
                 (autoscaler_vcenter::running(ours.sim()), all.len())
             }
+            Self::ClusterApi => cluster_api_machines(ours.sim()),
         };
         (running.into_iter().collect(), n)
     }
 
-    /// Selects the calls that may fail: all of those to a Supervisor; those to a vCenter that change
-    /// something or look for a machine.
+    /// Selects the calls that may fail: all of those to a Supervisor or a management cluster; those to a
+    /// vCenter that change something or look for a machine.
     fn calls(self, rule: Rule) -> Rule {
         match self {
             Self::Supervisor => rule.on(Face::Supervisor).user_agent(Ours::AGENT),
+            Self::ClusterApi => rule.on(Face::Cluster).user_agent(Ours::AGENT),
             Self::Vcenter => rule.op(["@write", "FindAllByUuid", "FindByUuid", "Login"]),
         }
     }
@@ -292,5 +300,11 @@ fn no_failure_of_a_call_loses_repeats_or_deletes_a_machine_that_was_not_named() 
 #[test]
 fn no_failure_of_a_call_to_a_vcenter_loses_repeats_or_destroys_a_machine_that_was_not_named() {
     let n_played = sweep(Platform::Vcenter);
+    assert!(n_played > 50, "only {n_played} trials");
+}
+
+#[test]
+fn no_failure_of_a_call_to_cluster_api_loses_repeats_or_deletes_a_machine_that_was_not_named() {
+    let n_played = sweep(Platform::ClusterApi);
     assert!(n_played > 50, "only {n_played} trials");
 }

@@ -18,7 +18,7 @@ pub use caches::IdleAutoscaler;
 pub use client::{CallError, Channel};
 pub use node::{Node, Quantity};
 pub use options::{NewDuration, OfOptions, OldDuration, Options, OptionsAnswer, Times};
-pub use ours::{MemoryJournal, Ours};
+pub use ours::{MachineDeployment, MemoryJournal, Ours, cluster_api_machines};
 pub use reference::{Flaw, Reference, Wire};
 pub use session::{Answer, Asked, Session, Transcript};
 pub use subject::{

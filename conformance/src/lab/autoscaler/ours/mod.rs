@@ -1,5 +1,7 @@
-//! Our server over the Supervisor or the vCenter of a sim, in this process and in virtual time.
+//! Our server over the Supervisor, the vCenter or the management cluster of a sim, in this process and
+//! in virtual time.
 
+mod cluster_api;
 mod vcenter;
 
 use std::io;
@@ -8,8 +10,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use provider::{
-    AutoscalerBackend, AutoscalerDeps, Clock, Listener, SupervisorLink, Telemetry, TlsFiles,
-    TokenSource, VmOperatorVersion, authenticated,
+    AutoscalerBackend, AutoscalerDeps, Clock, GroupsFile, Listener, SupervisorLink, Telemetry,
+    TlsFiles, TokenSource, VmOperatorVersion, authenticated,
 };
 use serde_json::{Value, json};
 use sim::faults::{Action, KubeStatus, Rule};
@@ -27,6 +29,9 @@ use super::subject::{
 };
 use super::tls::{HOST, TlsMaterial};
 
+use self::cluster_api::ManagementCluster;
+
+pub use cluster_api::{MachineDeployment, cluster_api_machines};
 pub use vcenter::MemoryJournal;
 
 const AGENT: &str = "autoscaler";
@@ -61,6 +66,7 @@ enum Platform {
     Supervisor,
     /// The vCenter, with the journal of the server.
     Vcenter(MemoryJournal),
+    ClusterApi(ManagementCluster),
 }
 
 impl Platform {
@@ -69,6 +75,7 @@ impl Platform {
         match self {
             Self::Supervisor => format!("VirtualMachine/workloads/{group}"),
             Self::Vcenter(_) => format!("vcenter/{group}"),
+            Self::ClusterApi(_) => format!("MachineDeployment/workloads/{group}"),
         }
     }
 }
@@ -134,6 +141,18 @@ impl Ours {
         ours.with_minimum().await
     }
 
+    /// Like [`Self::for_checks`], over Cluster API.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::for_checks`].
+    pub async fn for_checks_of_cluster_api(seed: u64, is_tls: bool) -> Result<Self, String> {
+        let groups = MachineDeployment::for_checks();
+        let ours = Self::over_cluster_api(&groups, seed, is_tls).await?;
+        ours.run(seed).await?;
+        ours.with_minimum().await
+    }
+
     /// Gives the group `pair` the machine that its minimum demands.
     async fn with_minimum(self) -> Result<Self, String> {
         let ours = self;
@@ -195,6 +214,24 @@ impl Ours {
         Ok(Self::with(platform, sim, groups, seed, tls))
     }
 
+    /// Makes a sim with a management cluster of Cluster API and empty groups, for our server.
+    /// [`Self::run`] starts the server.
+    ///
+    /// # Errors
+    ///
+    /// If the sim cannot be started, or refuses an object.
+    pub async fn over_cluster_api(
+        groups: &[MachineDeployment],
+        seed: u64,
+        is_tls: bool,
+    ) -> Result<Self, String> {
+        let topology = Topology::zones(1).machines(0);
+        let sim = Arc::new(Sim::builder().topology(topology).seed(seed).start());
+        let tls = is_tls.then(TlsMaterial::generate).transpose().map_err(|it| it.to_string())?;
+        let platform = Platform::ClusterApi(ManagementCluster::new(&sim, groups).await?);
+        Ok(Self::with(platform, sim, String::new(), seed, tls))
+    }
+
     fn with(
         platform: Platform,
         sim: Arc<Sim>,
@@ -224,11 +261,13 @@ impl Ours {
     ///
     /// # Panics
     ///
-    /// If the server is over a Supervisor.
+    /// If the server is not over a vCenter.
     pub fn journal(&self) -> &MemoryJournal {
         match &self.platform {
             Platform::Vcenter(journal) => journal,
-            Platform::Supervisor => panic!("a server over a Supervisor has no journal"),
+            Platform::Supervisor | Platform::ClusterApi(_) => {
+                panic!("only a server over a vCenter has a journal")
+            }
         }
     }
 
@@ -267,10 +306,12 @@ impl Ours {
         let stop = CancellationToken::new();
         let telemetry = Arc::new(Telemetry::of_autoscaler());
         let groups = Arc::clone(&self.groups);
+        let file: GroupsFile = Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string())));
+        let has_file = !matches!(self.platform, Platform::ClusterApi(_));
         let clock = Clock::starting_at(sim::VIRTUAL_EPOCH);
         let deps = AutoscalerDeps {
             backend: self.backend(&clock, seed).await?,
-            groups: Some(Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string())))),
+            groups: has_file.then_some(file),
             tls: self.tls.clone().map(tls_files),
             gpu_label: GPU_LABEL.to_owned(),
             telemetry: Arc::clone(&telemetry),
@@ -294,8 +335,12 @@ impl Ours {
 
     /// Returns the backend of a process of the server.
     async fn backend(&self, clock: &Clock, seed: u64) -> Result<AutoscalerBackend, String> {
-        if let Platform::Vcenter(journal) = &self.platform {
-            return vcenter::backend(&self.sim, journal, clock, seed).await;
+        match &self.platform {
+            Platform::Vcenter(journal) => {
+                return vcenter::backend(&self.sim, journal, clock, seed).await;
+            }
+            Platform::ClusterApi(cluster) => return Ok(cluster.backend()),
+            Platform::Supervisor => {}
         }
         let supervisor = self.sim.supervisor().ok_or("the sim has no Supervisor")?;
         let link = SupervisorLink {
@@ -396,11 +441,33 @@ impl Ours {
         self.send(http::Request::delete(format!("{MACHINES}/{name}")), Vec::new()).await.map(drop)
     }
 
-    async fn act(&self, act: &Act) -> Result<(), String> {
+    async fn act(&self, act: &Act) -> Result<(), ActError> {
         match &self.platform {
-            Platform::Supervisor => self.act_on_supervisor(act).await,
-            Platform::Vcenter(journal) => self.act_on_vcenter(journal, act).await,
+            Platform::Supervisor => self.act_on_supervisor(act).await.map_err(ActError::Failed),
+            Platform::Vcenter(journal) => {
+                self.act_on_vcenter(journal, act).await.map_err(ActError::Failed)
+            }
+            Platform::ClusterApi(cluster) => self.act_on_cluster_api(cluster, act).await,
         }
+    }
+
+    async fn act_on_cluster_api(
+        &self,
+        cluster: &ManagementCluster,
+        act: &Act,
+    ) -> Result<(), ActError> {
+        if matches!(act, Act::Release | Act::StartBackend) {
+            self.rules.lock().expect("no holder panics").clear();
+        }
+        if matches!(act, Act::Restart) {
+            self.kill();
+            return self.run(self.seed).await.map_err(ActError::Failed);
+        }
+        if let Some(rule) = cluster.act(act).await? {
+            let guard = self.sim.fault(rule).map_err(|err| ActError::Failed(err.to_string()))?;
+            self.rules.lock().expect("no holder panics").push(guard);
+        }
+        Ok(())
     }
 
     async fn act_on_vcenter(&self, journal: &MemoryJournal, act: &Act) -> Result<(), String> {
@@ -497,6 +564,6 @@ impl Endpoint for Ours {
 impl Control for Ours {
     fn carry_out(&self, act: &Act) -> BoxFuture<'_, Result<(), ActError>> {
         let act = act.clone();
-        Box::pin(async move { self.act(&act).await.map_err(ActError::Failed) })
+        Box::pin(async move { self.act(&act).await })
     }
 }
