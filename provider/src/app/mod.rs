@@ -13,7 +13,7 @@ mod server;
 
 pub use access::{AccessSettings, AllowedPaths};
 pub use certificate::{CertificateSource, ServingTls};
-pub use options::{Connector, Deps, LeaderElection, Options};
+pub use options::{Connector, Deps, LeaderElection, Options, SideServer};
 pub use reload::configuration_changed;
 pub use run::{RunError, run};
 pub use server::{HealthEndpoint, Serving};

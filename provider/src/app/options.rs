@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use provider_vcenter::Transport;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,12 @@ use crate::{
 /// Function that makes the transport to a vCenter. [`run`](super::run) calls it once per vCenter at
 /// start.
 pub type Connector = Arc<dyn Fn(&VcenterConfig) -> Result<Transport, String> + Send + Sync>;
+
+/// Function that starts a server beside the controllers, such as the one for the Cluster Autoscaler.
+/// [`run`](super::run) calls it when this replica leads, with a token that is cancelled when the server
+/// must stop. The future ends earlier only if the server fails, with the reason.
+pub type SideServer =
+    Arc<dyn Fn(CancellationToken) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// Options of a run, from the command line. [`Options::default`] has upstream's defaults, except
 /// that leader election is off.
@@ -126,6 +133,8 @@ pub struct Deps {
     pub connect: Connector,
     /// Connection to the Supervisor; needed only in Supervisor mode.
     pub supervisor: Option<SupervisorLink>,
+    /// Starts a server that runs while this replica leads; `None` without one.
+    pub side_server: Option<SideServer>,
     /// Reads a directory of credentials. If it is `None`, a login to a vCenter with a secrets
     /// directory fails.
     pub secret_files: Option<SecretFiles>,
@@ -161,6 +170,7 @@ impl Deps {
                 ))
             }),
             supervisor: None,
+            side_server: None,
             secret_files: None,
             clock: Clock::starting_at(Timestamp::UNIX_EPOCH),
             seed: 0,

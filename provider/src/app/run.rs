@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use provider_vcenter::VcenterName;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -15,8 +16,8 @@ use crate::{
     tasks::Tasks,
 };
 
-/// Longest time for which the stop waits until the controllers have finished their current work,
-/// and again until the tasks of the backend have ended.
+/// Longest time for which the stop waits until the controllers and the server beside them have finished
+/// their current work, and again until the tasks of the backend have ended.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Longest time for which the stop waits until the last event is sent; the API server may be
@@ -44,6 +45,9 @@ pub enum RunError {
     /// more.
     #[error("this replica lost the lease and stops; another replica may lead now")]
     LeadershipLost,
+    /// The server that runs beside the controllers has failed.
+    #[error("{0}")]
+    SideServer(String),
     /// A task panicked, which is a bug of the provider. The work of the task may be left undone.
     #[error("a task of the provider panicked; report this bug with the log")]
     Panicked,
@@ -51,16 +55,16 @@ pub enum RunError {
 
 /// Runs the provider until [`Deps::stop`] is cancelled or the run fails.
 ///
-/// Order after a requested stop: the controllers finish their current write, the provider releases
-/// the lease, the backend stops and logs out, and an event reports that this replica has stopped
+/// Order after a requested stop: the controllers finish their current write and the server beside them
+/// answers its open requests, the provider releases the lease, the backend stops and logs out, and an event reports that this replica has stopped
 /// leading. After a failure the provider drops the controllers at once and leaves the lease to
 /// expire, but the other steps follow.
 ///
 /// # Errors
 ///
 /// [`RunError::Connect`] and [`RunError::NoSupervisor`] before the first call;
-/// [`RunError::LeadershipLost`] if another replica may lead; [`RunError::Panicked`] after a panic
-/// in a task.
+/// [`RunError::LeadershipLost`] if another replica may lead; [`RunError::SideServer`] if the server
+/// beside the controllers fails; [`RunError::Panicked`] after a panic in a task.
 ///
 /// Cancel safe in the sense of a crash: dropping the future stops every task, and leaves the lease
 /// and the sessions to expire.
@@ -110,6 +114,22 @@ fn candidate(election: &LeaderElection, deps: &Deps) -> Candidate {
     )
 }
 
+/// Spawns the server of [`Deps::side_server`], if there is one. Returns the channel with the reason why
+/// it fails, on which nothing arrives as long as it works.
+fn spawn_server(deps: &Deps, controllers: &Tasks) -> oneshot::Receiver<String> {
+    let (failing, failed) = oneshot::channel();
+    if let Some(start) = &deps.side_server {
+        let serving = start(controllers.stopping());
+        controllers.spawn(tracing::info_span!("server"), async move {
+            if let Err(why) = serving.await {
+                // The receiver is gone if the run has ended.
+                let _ = failing.send(why);
+            }
+        });
+    }
+    failed
+}
+
 /// A run whose tasks are spawned.
 struct ActiveRun {
     backend: Backend,
@@ -122,6 +142,8 @@ struct ActiveRun {
     crash: CancellationToken,
     /// Cancelled after a panic in a task.
     panicked: CancellationToken,
+    /// Reason why the server beside the controllers has failed.
+    failed: oneshot::Receiver<String>,
 }
 
 impl ActiveRun {
@@ -153,7 +175,8 @@ impl ActiveRun {
             let parts = Controllers::new(options, deps, backend.instances(), lease, active);
             parts.spawn(&controllers, &backends);
         }
-        Self { backend, candidate, controllers, backends, crash, panicked }
+        let failed = spawn_server(deps, &controllers);
+        Self { backend, candidate, controllers, backends, crash, panicked, failed }
     }
 
     /// Waits until `stop` is cancelled or the run fails.
@@ -169,6 +192,7 @@ impl ActiveRun {
             biased;
             () = stop.cancelled() => Ok(()),
             () = self.panicked.cancelled() => Err(RunError::Panicked),
+            Ok(why) = &mut self.failed => Err(RunError::SideServer(why)),
             () = lost => Err(RunError::LeadershipLost),
         }
     }

@@ -78,6 +78,8 @@ pub struct Telemetry {
     vcenter_metrics: vcenter::VcenterFamilies,
     supervisor_metrics: Arc<SupervisorMetrics>,
     autoscaler_metrics: Arc<AutoscalerMetrics>,
+    /// True in `provider autoscaler`, which has no controllers.
+    serves_only_autoscaler: bool,
     node_news: Family<KindLabel, Counter<u64, AtomicU64>>,
     queues: queue::QueueFamilies,
     requests: requests::RequestFamily,
@@ -122,11 +124,19 @@ impl Telemetry {
         let telemetry = Self::without_registry();
         telemetry.autoscaler_metrics.register(&mut registry);
         telemetry.requests.register(&mut registry);
-        Self { registry, ..telemetry }
+        Self { registry, serves_only_autoscaler: true, ..telemetry }
+    }
+
+    /// Metrics and health of a provider that also serves Cluster Autoscalers.
+    pub fn with_autoscaler() -> Self {
+        let mut telemetry = Self::default();
+        telemetry.autoscaler_metrics.register(&mut telemetry.registry);
+        telemetry
     }
 
     fn without_registry() -> Self {
         Self {
+            serves_only_autoscaler: false,
             controllers: Family::default(),
             leader: Family::default(),
             views: Family::default(),
@@ -377,11 +387,13 @@ impl Telemetry {
     }
 
     /// The checks of `/readyz` by name: those of [`Telemetry::checks`], leadership, every vCenter,
-    /// the Supervisor if this run keeps a view of it, and the machines of nodes. In `provider
-    /// autoscaler` the only check is that of its view.
+    /// the Supervisor if this run keeps a view of it, the machines of nodes, and `autoscaler`, the view
+    /// of the server for the Cluster Autoscaler while this process serves one. In `provider autoscaler`
+    /// the only check is that of its view.
     pub fn readiness(&self) -> Vec<(String, Result<(), String>)> {
-        if let Some(outcome) = self.autoscaler_metrics.check() {
-            return vec![("virtualmachines".to_owned(), outcome)];
+        let autoscaler = self.autoscaler_metrics.check();
+        if self.serves_only_autoscaler {
+            return autoscaler.map(|it| ("virtualmachines".to_owned(), it)).into_iter().collect();
         }
         let mut checks = self.checks();
         let settled = self.settled.load(Ordering::Relaxed);
@@ -396,6 +408,7 @@ impl Telemetry {
         let supervisor = self.supervisor_check();
         checks.extend(supervisor.map(|outcome| ("supervisor".to_owned(), outcome)));
         checks.push(("machines".to_owned(), self.machines_check()));
+        checks.extend(autoscaler.map(|outcome| ("autoscaler".to_owned(), outcome)));
         checks
     }
 

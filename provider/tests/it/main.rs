@@ -28,6 +28,7 @@ mod references;
 mod restore;
 mod scenarios;
 mod searches;
+mod side_server;
 #[allow(dead_code, reason = "the unit tests of the Supervisor backend use the other functions")]
 mod supervisor;
 mod tls;

@@ -1,0 +1,116 @@
+//! Tests of a server that runs beside the controllers: it runs while its replica leads, and only then.
+
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt as _;
+use provider::{LeaderElection, Options, RunError, SideServer, Telemetry};
+use tokio::time::sleep;
+
+use crate::{
+    cluster::Cluster,
+    scenarios::{Lab, PLAIN, SECOND, start, start_edited},
+    vcenter::Vcenter,
+};
+
+/// What a server did, in order.
+type Log = Arc<Mutex<Vec<&'static str>>>;
+
+fn elected() -> Options {
+    Options { leader_election: Some(LeaderElection::default()), ..Options::default() }
+}
+
+fn log(of: &Log) -> Vec<&'static str> {
+    of.lock().unwrap().clone()
+}
+
+/// A server that takes two seconds to answer its last request.
+fn server(log: &Log) -> SideServer {
+    let log = Arc::clone(log);
+    Arc::new(move |stop| {
+        let log = Arc::clone(&log);
+        async move {
+            log.lock().unwrap().push("started");
+            stop.cancelled().await;
+            sleep(2 * SECOND).await;
+            log.lock().unwrap().push("stopped");
+            Ok(())
+        }
+        .boxed()
+    })
+}
+
+fn replica(cluster: &Cluster, name: &'static str, server: SideServer) -> Lab {
+    start_edited(&[&Vcenter::new()], cluster, PLAIN, elected(), |deps| {
+        deps.identity = name.to_owned();
+        deps.side_server = Some(server);
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_serves_and_it_ends_before_another_replica_leads() {
+    let cluster = Cluster::new();
+    let (first, second) = (Log::default(), Log::default());
+    let leader = replica(&cluster, "a", server(&first));
+    sleep(SECOND).await;
+    let standby = replica(&cluster, "b", server(&second));
+    sleep(60 * SECOND).await;
+    assert_eq!((log(&first), log(&second)), (vec!["started"], vec![]));
+    leader.stop.cancel();
+    sleep(SECOND).await;
+    assert_eq!((log(&first), log(&second)), (vec!["started"], vec![]));
+    leader.ended().await.unwrap();
+    assert_eq!((log(&first), log(&second)), (vec!["started", "stopped"], vec![]));
+    sleep(5 * SECOND).await;
+    assert_eq!(log(&second), ["started"]);
+    standby.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_ends_at_once_when_its_replica_loses_the_lease() {
+    let (cluster, seen) = (Cluster::new(), Log::default());
+    let leader = replica(&cluster, "a", server(&seen));
+    sleep(5 * SECOND).await;
+    cluster.usurp_lease("c");
+    let ended = leader.ended().await;
+    assert!(matches!(ended, Err(RunError::LeadershipLost)), "{ended:?}");
+    assert_eq!(log(&seen), ["started"], "the server worked on after the loss");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_run_ends_when_its_server_fails_and_says_why() {
+    let failing: SideServer = Arc::new(|_| {
+        async {
+            sleep(60 * SECOND).await;
+            Err("cannot listen on 127.0.0.1:1".to_owned())
+        }
+        .boxed()
+    });
+    let lab = replica(&Cluster::new(), "a", failing);
+    sleep(50 * SECOND).await;
+    assert!(!lab.running.is_finished());
+    let ended = lab.ended().await.unwrap_err();
+    assert_eq!(ended.to_string(), "cannot listen on 127.0.0.1:1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_starts_at_once_without_leader_election() {
+    let (vcenter, cluster, seen) = (Vcenter::new(), Cluster::new(), Log::default());
+    let lab = start_edited(&[&vcenter], &cluster, PLAIN, Options::default(), |deps| {
+        deps.side_server = Some(server(&seen));
+    });
+    sleep(SECOND).await;
+    assert_eq!(log(&seen), ["started"]);
+    lab.finish().await;
+    assert_eq!(log(&seen), ["started", "stopped"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_autoscaler_has_no_check_of_one() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    let lab = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(SECOND).await;
+    assert!(lab.telemetry.readiness().iter().all(|(name, _)| name != "autoscaler"));
+    assert!(!lab.telemetry.metrics().contains("vsphere_autoscaler"));
+    assert!(Telemetry::with_autoscaler().metrics().contains("vsphere_autoscaler"));
+    lab.finish().await;
+}
