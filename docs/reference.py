@@ -174,7 +174,7 @@ def rules(folder):
         + table(["key", "meaning"], ([f"`{name}`", doc] for name, doc in rule.items()))
     )
     parts = [
-        ("match", "Matcher", "`protocol` is `soap`, `vapi`, `k8s.guest` (the workload cluster) or `k8s.supervisor`. The classes of operations are `@read`, `@write`,\n`@login`, `@longpoll` and `@task`. Operations of a Kubernetes API are a verb and a resource, such as `patch nodes/status`."),
+        ("match", "Matcher", "`protocol` is `soap`, `vapi`, `k8s.guest` (the workload cluster), `k8s.supervisor` or `grpc.ca` (calls of\nCluster Autoscalers that `sim serve --autoscaler-server` forwards). The classes of operations are `@read`, `@write`,\n`@login`, `@longpoll` and `@task`. Operations of a Kubernetes API are a verb and a resource, such as `patch nodes/status`."),
         ("match.resource", "Resource", "Every given key must match. `*` stands for any text."),
         ("match.client", "Client", "Every given key must match. `*` stands for any text."),
         ("when", "When", "All given conditions must hold. Matches are counted from 1, beginning with the addition of the rule."),

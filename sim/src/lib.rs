@@ -79,8 +79,10 @@ pub use cluster::{AnswerFuture, Backing};
 pub use kube_sim_api::{Access, Changes, Identity, Tokens};
 #[cfg(feature = "listen")]
 pub use listen::{
-    Advertise, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions, Transport,
+    Advertise, AutoscalerListener, ClientGate, Endpoint, Endpoints, ListenError, ListenOptions,
+    Transport,
 };
+pub use server::autoscaler::{AUTOSCALER, Dial, Io};
 #[cfg(feature = "listen")]
 pub use server::tls;
 pub use server::{Server, Service};

@@ -40,6 +40,8 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
             status("504", 504, None, true),
             status("409", 409, None, false),
         ],
+        // No call of a provider of nodes passes this face.
+        Face::Autoscaler => Vec::new(),
         Face::Supervisor => vec![
             status("401", 401, None, false),
             status("403", 403, None, false),

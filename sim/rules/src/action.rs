@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Denial, HttpStatus, KubeStatus, MissingPaths, SoapFault, Spoil, Throttle};
+use crate::{Denial, GrpcStatus, HttpStatus, KubeStatus, MissingPaths, SoapFault, Spoil, Throttle};
 
 /// An action on a call. The first action that replaces, breaks or corrupts the answer is the last
 /// one that takes effect: the sim skips the later actions of the rule and all later rules.
@@ -21,8 +21,19 @@ pub enum Action {
     Status(HttpStatus),
     /// Breaks the connection before an answer.
     Reset,
-    /// Never answers. The connection stays open until the client disconnects or the server stops.
+    /// Never answers, so that the deadline of the client passes. The connection stays open until the
+    /// client disconnects or the server stops.
     Blackhole,
+    /// Breaks the call before an answer and leaves the connection open: `RST_STREAM` of HTTP/2. HTTP/1 has
+    /// no streams, so there the connection breaks.
+    StreamReset,
+    /// Announces that the connection ends: with `GOAWAY` in HTTP/2, with `Connection: close` in HTTP/1.
+    /// Open calls are still answered. A client in this process without a connection is not affected.
+    Goaway,
+    /// Answers a call of gRPC with this status, without a message.
+    GrpcStatus(GrpcStatus),
+    /// Answers a call of gRPC with the status OK and without a message, which the protocol forbids.
+    TrailersOnly,
     /// Sends this many bytes of the answer's body, then breaks the connection. A body with fewer
     /// bytes stays complete.
     #[non_exhaustive]
@@ -140,6 +151,11 @@ impl Action {
     /// Answers with a vim25 fault of this class, such as `NotAuthenticated`, and its usual message.
     pub fn soap_fault(class: impl Into<String>) -> Self {
         Self::SoapFault(SoapFault::new(class))
+    }
+
+    /// Answers a call of gRPC with this code, such as 14 (`UNAVAILABLE`).
+    pub const fn grpc_status(code: u32) -> Self {
+        Self::GrpcStatus(GrpcStatus::new(code))
     }
 
     /// Sends this many bytes of the answer's body, then breaks the connection. A body with fewer

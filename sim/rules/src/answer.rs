@@ -1,5 +1,5 @@
-//! Answers whose content a rule states: vim25 faults, HTTP statuses, and properties that cannot be
-//! read.
+//! Answers whose content a rule states: vim25 faults, HTTP statuses, gRPC statuses, and properties that
+//! cannot be read.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,32 @@ impl HttpStatus {
     #[must_use]
     pub fn message(mut self, message: impl Into<Option<String>>) -> Self {
         self.message = message.into();
+        self
+    }
+}
+
+/// A gRPC status that a rule makes a server for Cluster Autoscalers answer with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct GrpcStatus {
+    /// Code of gRPC, 1 to 16.
+    pub code: u32,
+    /// Message of the status; by default a text that names the rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl GrpcStatus {
+    /// Returns a status with this code and the default message.
+    pub const fn new(code: u32) -> Self {
+        Self { code, message: None }
+    }
+
+    /// Sets the message.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into());
         self
     }
 }

@@ -18,6 +18,10 @@ pub enum Face {
     /// The Supervisor's Kubernetes API.
     #[serde(rename = "k8s.supervisor")]
     Supervisor,
+    /// The calls of Cluster Autoscalers (`--cloud-provider=externalgrpc`), which the simulator forwards to
+    /// a server.
+    #[serde(rename = "grpc.ca")]
+    Autoscaler,
 }
 
 impl Face {
@@ -28,6 +32,7 @@ impl Face {
             Self::Vapi => "vapi",
             Self::Cluster => "k8s.guest",
             Self::Supervisor => "k8s.supervisor",
+            Self::Autoscaler => "grpc.ca",
         }
     }
 

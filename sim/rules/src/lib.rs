@@ -33,7 +33,7 @@ mod spoil;
 mod when;
 
 pub use action::Action;
-pub use answer::{HttpStatus, MissingPaths, SoapFault};
+pub use answer::{GrpcStatus, HttpStatus, MissingPaths, SoapFault};
 pub use face::Face;
 pub use id::RuleId;
 pub use kubernetes::{Denial, KubeCause, KubeStatus, Throttle};

@@ -20,6 +20,10 @@ pub(crate) struct Outcome {
     pub fault: Option<String>,
     /// Number of objects in the answer.
     pub objects: u64,
+    /// Short text of the answer of a server for Cluster Autoscalers.
+    pub answer: Option<String>,
+    /// Number of calls to other faces that arrived while a call of a Cluster Autoscaler was open.
+    pub behind: Option<u64>,
     /// Digest of the answer to a read; if `None`, the ledger computes it from the bytes of a whole
     /// body. Ignored for other classes of calls.
     pub digest: Option<Digest>,

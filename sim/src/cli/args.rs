@@ -163,6 +163,14 @@ pub(super) struct Serve {
     /// Address of the admin port. Beyond loopback it requires the bearer token in the --env file
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8900", help_heading = "Listeners")]
     pub(super) admin_listen: SocketAddr,
+    /// Forwards calls of Cluster Autoscalers (--cloud-provider=externalgrpc) to this server, so that
+    /// rules can disturb them and the ledger has them. In plain text
+    #[arg(long, value_name = "HOST:PORT", value_parser = host::with_port, help_heading = "Listeners")]
+    pub(super) autoscaler_server: Option<String>,
+    /// Address on which Cluster Autoscalers connect, with --autoscaler-server
+    /// [default: 127.0.0.1:8085]
+    #[arg(long, value_name = "ADDR", requires = "autoscaler_server", help_heading = "Listeners")]
+    pub(super) autoscaler_listen: Option<SocketAddr>,
     /// Bearer token of the admin port [default: a random one; none on loopback]
     #[arg(
         long,

@@ -68,6 +68,7 @@ impl From<ListenError> for CliError {
                 let flag = match face.as_str() {
                     crate::CLUSTER => "--cluster-listen",
                     crate::SUPERVISOR => "--supervisor-listen",
+                    crate::AUTOSCALER => "--autoscaler-listen",
                     "admin" => "--admin-listen",
                     _ => "--vcenter-listen",
                 };

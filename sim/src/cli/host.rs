@@ -34,6 +34,15 @@ pub(super) fn advertised(text: &str) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err(NAMES.to_owned()) }
 }
 
+/// Parses the address of a server, `HOST:PORT`. The error is the remedy.
+pub(super) fn with_port(text: &str) -> Result<String, String> {
+    match advertised(text).map(|it| port(&it)) {
+        Ok(Some(_)) => Ok(text.to_owned()),
+        Ok(None) => Err("write the port, too, such as 127.0.0.1:8086".to_owned()),
+        Err(remedy) => Err(remedy),
+    }
+}
+
 /// Parses a bearer token: printable ASCII characters without spaces, so that it fits into a header.
 /// The error is the remedy.
 pub(super) fn token(text: &str) -> Result<String, String> {

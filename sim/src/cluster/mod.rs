@@ -158,7 +158,7 @@ impl From<kube_sim_api::Reply> for Reply {
             reply;
         let digest = objects.as_ref().map(|it| versions(it.iter().map(AsRef::as_ref)));
         let objects = objects.map_or(0, |it| it.len() as u64);
-        Self { response, outcome: Outcome { fault, objects, digest } }
+        Self { response, outcome: Outcome { fault, objects, digest, ..Outcome::default() } }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Validation of rules that parse but cannot work.
 
-use super::{Action, Denial, HttpStatus, KubeStatus, Matcher, Ops, Rule, RuleId, SoapFault, Spoil};
+use super::{
+    Action, Denial, GrpcStatus, HttpStatus, KubeStatus, Matcher, Ops, Rule, RuleId, SoapFault,
+    Spoil,
+};
 use crate::call::operations::fault_class;
 use crate::{Face, can_be_stale};
 
@@ -80,14 +83,48 @@ fn check_action(id: &RuleId, matcher: &Matcher, action: &Action) -> Result<(), S
                 "rule `{id}`: soapFault type `{class}` is not known; try SystemError"
             ));
         }
-        action if matcher.protocol.is_some_and(|face| !face.is_kubernetes()) => {
-            if let Some(name) = kubernetes_only(action) {
-                return Err(format!(
-                    "rule `{id}`: {name} works only in a Kubernetes API; remove match.protocol or write k8s.guest or k8s.supervisor"
-                ));
-            }
+        Action::GrpcStatus(GrpcStatus { code, .. }) if !(1..=16).contains(code) => {
+            return Err(format!(
+                "rule `{id}`: grpcStatus code {code} is not an error of gRPC; write 1 to 16"
+            ));
         }
-        _ => {}
+        action => check_face(id, matcher.protocol, action)?,
+    }
+    Ok(())
+}
+
+/// Checks that the face of a rule can carry out an action.
+fn check_face(id: &RuleId, face: Option<Face>, action: &Action) -> Result<(), String> {
+    let Some(face) = face else { return Ok(()) };
+    if !face.is_kubernetes()
+        && let Some(name) = kubernetes_only(action)
+    {
+        return Err(format!(
+            "rule `{id}`: {name} works only in a Kubernetes API; remove match.protocol or write k8s.guest or k8s.supervisor"
+        ));
+    }
+    let grpc_only = match action {
+        Action::GrpcStatus(_) => Some("grpcStatus"),
+        Action::TrailersOnly => Some("trailersOnly"),
+        _ => None,
+    };
+    if let (Some(name), true) = (grpc_only, face != Face::Autoscaler) {
+        return Err(format!(
+            "rule `{id}`: {name} works only in gRPC; remove match.protocol or write grpc.ca"
+        ));
+    }
+    let simulated_only = match action {
+        Action::EmptyResult => Some("emptyResult"),
+        Action::Hide(_) => Some("hide"),
+        Action::MissingSet(_) => Some("missingSet"),
+        Action::VersionReset => Some("updates.versionReset"),
+        Action::SoapFault(_) => Some("soapFault"),
+        _ => None,
+    };
+    if let (Some(name), Face::Autoscaler) = (simulated_only, face) {
+        return Err(format!(
+            "rule `{id}`: {name} cannot change calls that the sim forwards; remove match.protocol, or write the protocol of a simulated server"
+        ));
     }
     Ok(())
 }
@@ -105,7 +142,7 @@ pub(crate) fn wrong_class(ops: &Ops) -> Option<String> {
 /// Returns the first operation in `op`, named without `*` or `@`, that `read.stale` cannot affect
 /// on any face that the rule matches ([`can_be_stale`]); `None` if it can affect all of them.
 fn never_stale(matcher: &Matcher) -> Option<&str> {
-    let all = [Face::Soap, Face::Vapi, Face::Cluster, Face::Supervisor];
+    let all = [Face::Soap, Face::Vapi, Face::Cluster, Face::Supervisor, Face::Autoscaler];
     let protocol = matcher.protocol;
     let can_be = |operation: &str| {
         let of = |face: &&Face| protocol.is_none_or(|it| it == **face);

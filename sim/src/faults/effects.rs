@@ -14,6 +14,8 @@ pub(crate) struct Effects {
     /// True if the answer must be empty: a search or a property read that finds nothing, an empty
     /// list, a get that answers 404, a watch without initial objects.
     pub empty_result: bool,
+    /// True if the connection must end after the answer. The connection carries that out.
+    pub goaway: bool,
     /// Objects to hide from the caller, by machine name, object name or managed object id.
     pub hidden: Vec<String>,
     /// Property paths of a vCenter's objects that the answer reports as `missingSet` entries.
@@ -41,21 +43,23 @@ pub(crate) struct Effects {
 
 impl Effects {
     /// True if any effect is set except `missing_set` and `version_reset`, which only a vCenter can
-    /// have.
+    /// have, and `goaway`, which changes no answer.
     pub(crate) fn change_cluster_answers(&self) -> bool {
         let about_vcenter = Self {
             missing_set: self.missing_set.clone(),
             version_reset: self.version_reset,
+            goaway: self.goaway,
             ..Self::default()
         };
         *self != about_vcenter
     }
 
-    /// Effects that an API server carries out. The others are those of vCenters, and `compact`,
-    /// which takes effect before the server answers.
+    /// Effects that an API server carries out. The others are those of vCenters and connections, and
+    /// `compact`, which takes effect before the server answers.
     pub(crate) fn for_cluster(&self) -> kube_sim_api::Effects {
         let Self {
             empty_result,
+            goaway: _,
             hidden,
             missing_set: _,
             version_reset: _,

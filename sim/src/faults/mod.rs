@@ -63,8 +63,8 @@ pub(crate) use engine::matches_operation;
 pub use engine::{ActiveRule, Evaluation, Faults, RuleError, needs_cluster_handler};
 pub(crate) use engine::{ClusterAnswer, ReplacedAnswer, Verdict};
 pub use sim_rules::{
-    Action, Between, Client, Denial, Effect, HttpStatus, KubeCause, KubeStatus, Matcher,
-    MissingPaths, Nth, Ops, Resource, Rule, RuleId, SoapFault, Spoil, Throttle, When,
+    Action, Between, Client, Denial, Effect, GrpcStatus, HttpStatus, KubeCause, KubeStatus,
+    Matcher, MissingPaths, Nth, Ops, Resource, Rule, RuleId, SoapFault, Spoil, Throttle, When,
 };
 #[cfg(feature = "cli")]
 pub(crate) use warnings::operation_warnings;

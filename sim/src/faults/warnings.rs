@@ -52,11 +52,12 @@ pub(crate) fn operation_warnings(ops: &Ops, face: Option<Face>) -> impl Iterator
 fn warning(operation: &str, face: Option<Face>) -> Option<String> {
     match operation.split_once(' ') {
         Some((verb, resource)) => of_cluster(operation, verb, resource),
-        None => of_vcenter(operation, face),
+        None => without_verb(operation, face),
     }
 }
 
-fn of_vcenter(operation: &str, face: Option<Face>) -> Option<String> {
+/// Checks an operation of a vCenter or a method of Cluster Autoscalers.
+fn without_verb(operation: &str, face: Option<Face>) -> Option<String> {
     if face.is_some_and(Face::is_kubernetes) {
         // A cluster names a request `unknown` if it does not concern a resource.
         let remedy = "write a verb and a resource, such as `patch nodes`";
@@ -74,7 +75,11 @@ fn of_vcenter(operation: &str, face: Option<Face>) -> Option<String> {
         Some(near) => format!("did you mean `{near}`?"),
         None => "write the name as in the ledger, or a pattern with *".to_owned(),
     };
-    Some(format!("`{operation}` is not an operation that this vCenter answers; {hint}"))
+    let known_by = match face {
+        Some(Face::Autoscaler) => "a method of Cluster Autoscalers",
+        _ => "an operation that this vCenter answers",
+    };
+    Some(format!("`{operation}` is not {known_by}; {hint}"))
 }
 
 fn of_cluster(operation: &str, verb: &str, resource: &str) -> Option<String> {

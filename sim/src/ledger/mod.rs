@@ -229,6 +229,13 @@ impl Ledger {
         self.lock().records.iter().for_each(&mut look);
     }
 
+    /// Calls `look` as [`Self::visit`] does, with the records from this sequence number on.
+    pub fn visit_from(&self, first: u64, look: impl FnMut(&Record)) {
+        let inner = self.lock();
+        let at = inner.position(first).unwrap_or_default().min(inner.records.len());
+        inner.records.range(at..).for_each(look);
+    }
+
     /// Returns a waiter for changes of the ledger: each new record, and each end of a call.
     pub fn changes(&self) -> Changes {
         self.changed.changes()

@@ -40,6 +40,14 @@ pub struct Ended {
     pub fault: Option<String>,
     /// Number of objects in the answer.
     pub objects: u64,
+    /// Short text of the answer: sizes and states of instances, or the message of a failure. Only calls
+    /// of Cluster Autoscalers have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// Number of calls to other faces that arrived while the call was open. Only calls of Cluster
+    /// Autoscalers have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
     /// Number of bytes of the answer's body that the server has sent. A body that is complete at
     /// the start counts as sent.
     pub bytes: u64,
@@ -242,6 +250,12 @@ impl std::fmt::Display for Record {
                 }
                 if let Some(fault) = &ended.fault {
                     write!(f, " {fault}")?;
+                }
+                if let Some(answer) = &ended.answer {
+                    write!(f, " ({answer})")?;
+                }
+                if let Some(n) = ended.behind.filter(|n| *n > 0) {
+                    write!(f, " {n} calls behind")?;
                 }
             }
         }

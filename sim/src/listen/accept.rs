@@ -15,6 +15,7 @@ use tower::Service as _;
 use super::ClientGate;
 use super::connection::{CloseTokens, Connection};
 use crate::Changes;
+use crate::server::{Draining, is_of_stream};
 use crate::tls::Alpn;
 use crate::{Body, Server};
 
@@ -84,7 +85,11 @@ impl Listener {
                         if cut.is_cancelled() {
                             cut = self.door.shut_token();
                         }
-                        let ends = CloseTokens { cut: cut.child_token(), stop: stop.clone() };
+                        let ends = CloseTokens {
+                            cut: cut.child_token(),
+                            drain: CancellationToken::new(),
+                            stop: stop.clone(),
+                        };
                         self.accepted(socket, peer, ends, &tasks);
                     }
                     Err(error) => self.refused(&error).await,
@@ -115,14 +120,19 @@ impl Listener {
             ServedBy::Face(server, alpn) => {
                 let service =
                     server.accepted(&self.client, peer.to_string(), connection.identity());
-                let fault = connection.fault();
+                let (fault, drain) = (connection.fault(), connection.drain());
+                let service = Draining { service, drain };
                 let service =
                     hyper::service::service_fn(move |request: http::Request<Incoming>| {
                         let served = service.clone().call(request);
                         let fault = fault.clone();
                         async move {
                             let answer: io::Result<http::Response<Body>> = served.await;
-                            answer.inspect_err(|_| fault.cancel())
+                            answer.inspect_err(|err| {
+                                if !is_of_stream(err) {
+                                    fault.cancel();
+                                }
+                            })
                         }
                     });
                 tasks.spawn(connection.serve(service, *alpn));

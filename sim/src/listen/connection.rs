@@ -37,6 +37,8 @@ const GRACE: Duration = Duration::from_millis(250);
 pub(super) struct CloseTokens {
     /// Breaks the connection with a reset when canceled.
     pub(super) cut: CancellationToken,
+    /// Canceled when a rule ends the connection after its open calls.
+    pub(super) drain: CancellationToken,
     /// Canceled when the sim stops; ends the connection gracefully.
     pub(super) stop: CancellationToken,
 }
@@ -68,6 +70,11 @@ impl Connection {
     /// certificate with a common name.
     pub(super) fn identity(&self) -> Arc<OnceLock<Identity>> {
         Arc::clone(&self.identity)
+    }
+
+    /// Token that ends this connection after its open calls when canceled.
+    pub(super) fn drain(&self) -> CancellationToken {
+        self.ends.drain.clone()
     }
 
     /// Token that breaks this connection when canceled.
@@ -176,24 +183,31 @@ async fn exchange<S, B>(
     };
     let mut connection =
         pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
-    tokio::select! {
-        // First: a cut discards everything that is still to be sent.
-        biased;
-        () = ends.cut.cancelled() => {
-            reset.store(true, Ordering::Relaxed);
-            return;
-        }
-        ended = connection.as_mut() => {
-            if ends.cut.is_cancelled() {
+    let mut is_draining = false;
+    loop {
+        tokio::select! {
+            // First: a cut discards everything that is still to be sent.
+            biased;
+            () = ends.cut.cancelled() => {
                 reset.store(true, Ordering::Relaxed);
+                return;
             }
-            if let Err(error) = ended {
-                tracing::debug!(%error, "the connection to a client ended with an error; closing \
-                                         the connection");
+            ended = connection.as_mut() => {
+                if ends.cut.is_cancelled() {
+                    reset.store(true, Ordering::Relaxed);
+                }
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "the connection to a client ended with an error; \
+                                             closing the connection");
+                }
+                return;
             }
-            return;
+            () = ends.drain.cancelled(), if !is_draining => {
+                is_draining = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = ends.stop.cancelled() => break,
         }
-        () = ends.stop.cancelled() => {}
     }
     connection.as_mut().graceful_shutdown();
     if tokio::time::timeout(GRACE, connection).await.is_err() {

@@ -44,6 +44,8 @@ pub struct Endpoints {
     pub cluster: Endpoint,
     /// Endpoint of the Supervisor; `None` if the world has none.
     pub supervisor: Option<Endpoint>,
+    /// Endpoint for Cluster Autoscalers; `None` without [`AutoscalerListener`](super::AutoscalerListener).
+    pub autoscaler: Option<Endpoint>,
     /// Endpoint of the admin port.
     pub admin: Endpoint,
     /// Bearer token of the admin port; `None` if the port requires none.
@@ -64,6 +66,7 @@ impl fmt::Debug for Endpoints {
             .field("vcenters", &self.vcenters)
             .field("cluster", &self.cluster)
             .field("supervisor", &self.supervisor)
+            .field("autoscaler", &self.autoscaler)
             .field("admin", &self.admin)
             .finish_non_exhaustive()
     }
@@ -107,7 +110,8 @@ impl Endpoints {
         let vcenters = self.vcenters.iter().map(|(name, at)| (name.clone(), at.address.port()));
         let supervisor = self.supervisor.as_ref().map(|at| (crate::SUPERVISOR, at));
         let others = [(crate::CLUSTER, &self.cluster), ("admin", &self.admin)];
-        let others = others.into_iter().chain(supervisor);
+        let autoscaler = self.autoscaler.as_ref().map(|at| (crate::AUTOSCALER, at));
+        let others = others.into_iter().chain(supervisor).chain(autoscaler);
         vcenters.chain(others.map(|(name, at)| (name.to_owned(), at.address.port()))).collect()
     }
 }

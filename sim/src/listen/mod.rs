@@ -19,4 +19,4 @@ mod options;
 pub use endpoints::{Endpoint, Endpoints};
 pub use gate::ClientGate;
 pub use open::ListenError;
-pub use options::{Advertise, ListenOptions, Transport};
+pub use options::{Advertise, AutoscalerListener, ListenOptions, Transport};

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::crypto::ring;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::accept::{Listener, ServedBy};
 use super::admin;
 use super::hosts::{count_up, counted_up, host_of, hosts};
-use super::{Advertise, ClientGate, Endpoint, Endpoints, ListenOptions, Transport};
+use super::{
+    Advertise, AutoscalerListener, ClientGate, Endpoint, Endpoints, ListenOptions, Transport,
+};
 use crate::tls::{Alpn, Authority, Certificates, Leaf, TlsError, acceptor};
-use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle};
+use crate::{AUTOSCALER, CLUSTER, Dial, Io, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle};
 
 /// Reason why a sim cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -66,10 +68,14 @@ impl Sim {
             .supervisor
             .map(|(server, listener)| opening.open(&server, listener, public, Alpn::Http2, None))
             .transpose()?;
+        let autoscaler = bound
+            .autoscaler
+            .map(|(server, listener)| opening.open_autoscaler(server, listener))
+            .transpose()?;
         if let (Some(it), Some(endpoint)) = (self.supervisor(), &supervisor) {
             it.listens_with(endpoint.certificates.clone());
         }
-        opening.open_admin(bound.admin, vcenters, cluster, supervisor)
+        opening.open_admin(bound.admin, Faces { vcenters, cluster, supervisor, autoscaler })
     }
 
     fn serve(&self, listener: Listener) {
@@ -86,6 +92,7 @@ struct Addresses {
     cluster: SocketAddr,
     supervisor: SocketAddr,
     admin: SocketAddr,
+    autoscaler: Option<AutoscalerListener>,
     /// Ports of an earlier run by the name of the listener, for addresses without a port.
     ports: BTreeMap<String, u16>,
 }
@@ -107,6 +114,15 @@ struct Bound {
     cluster: TcpListener,
     supervisor: Option<(Server, TcpListener)>,
     admin: TcpListener,
+    autoscaler: Option<(Server, TcpListener)>,
+}
+
+/// Endpoints of all listeners but the admin port.
+struct Faces {
+    vcenters: BTreeMap<String, Endpoint>,
+    cluster: Endpoint,
+    supervisor: Option<Endpoint>,
+    autoscaler: Option<Endpoint>,
 }
 
 impl Bound {
@@ -125,7 +141,15 @@ impl Bound {
             None => None,
         };
         let admin = bind("admin", addresses.remembered("admin", addresses.admin)).await?;
-        Ok(Self { vcenters, cluster, supervisor, admin })
+        let autoscaler = match &addresses.autoscaler {
+            Some(AutoscalerListener { listen, server }) => {
+                let address = addresses.remembered(AUTOSCALER, *listen);
+                let server = sim.autoscaler(dial(server.clone()));
+                Some((server, bind(AUTOSCALER, address).await?))
+            }
+            None => None,
+        };
+        Ok(Self { vcenters, cluster, supervisor, admin, autoscaler })
     }
 }
 
@@ -151,6 +175,7 @@ impl<'a> Opening<'a> {
             cluster,
             supervisor,
             admin,
+            autoscaler,
             transport,
             advertise,
             tls_sans,
@@ -167,7 +192,7 @@ impl<'a> Opening<'a> {
             (Transport::Tls, Some(authority)) => Some(authority),
             (Transport::Tls, None) => Some(Arc::new(Authority::generate()?)),
         };
-        let addresses = Addresses { vcenter, cluster, supervisor, admin, ports };
+        let addresses = Addresses { vcenter, cluster, supervisor, admin, autoscaler, ports };
         let opening = Self {
             sim,
             advertise,
@@ -223,16 +248,29 @@ impl<'a> Opening<'a> {
         Ok(Endpoint { url: format!("{scheme}://{host}"), address, certificates })
     }
 
+    /// Serves Cluster Autoscalers on `listener`, in plain text.
+    fn open_autoscaler(
+        &self,
+        server: Server,
+        listener: TcpListener,
+    ) -> Result<Endpoint, ListenError> {
+        let address = local(AUTOSCALER, &listener)?;
+        self.sim.serve(Listener {
+            listener,
+            tls: None,
+            behind: ServedBy::Face(server, Alpn::Http2),
+            patience: self.patience,
+            door: self.door.clone(),
+            client: self.client.clone(),
+        });
+        Ok(Endpoint { url: format!("http://{address}"), address, certificates: None })
+    }
+
     /// Serves the admin port, and returns the endpoints of all listeners. Beyond loopback, makes a
     /// random token for the admin port if none is set. Fails if the system has no randomness.
-    fn open_admin(
-        self,
-        listener: TcpListener,
-        vcenters: BTreeMap<String, Endpoint>,
-        cluster: Endpoint,
-        supervisor: Option<Endpoint>,
-    ) -> Result<Endpoints, ListenError> {
+    fn open_admin(self, listener: TcpListener, faces: Faces) -> Result<Endpoints, ListenError> {
         let sim = self.sim;
+        let Faces { vcenters, cluster, supervisor, autoscaler } = faces;
         let address = local("admin", &listener)?;
         let admin_token = match self.admin_token {
             Some(token) => Some(token),
@@ -245,6 +283,7 @@ impl<'a> Opening<'a> {
             vcenters,
             cluster,
             supervisor,
+            autoscaler,
             admin: Endpoint { url, address, certificates: None },
             admin_token,
             authority: self.authority,
@@ -263,6 +302,19 @@ impl<'a> Opening<'a> {
         });
         Ok(endpoints)
     }
+}
+
+/// Connects to the server of Cluster Autoscalers at this host and port.
+fn dial(server: String) -> Dial {
+    Arc::new(move || {
+        let server = server.clone();
+        Box::pin(async move {
+            let failed = |err: io::Error| io::Error::new(err.kind(), format!("{server}: {err}"));
+            let stream = TcpStream::connect(&server).await.map_err(failed)?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream) as Box<dyn Io>)
+        })
+    })
 }
 
 async fn bind(face: &str, address: SocketAddr) -> Result<TcpListener, ListenError> {

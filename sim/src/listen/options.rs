@@ -24,6 +24,16 @@ pub enum Transport {
     PlainText,
 }
 
+/// Listener for Cluster Autoscalers (`--cloud-provider=externalgrpc`), whose calls the sim forwards to a
+/// server. It speaks plain text in both directions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AutoscalerListener {
+    /// Address on which autoscalers connect.
+    pub listen: SocketAddr,
+    /// Host and port of the server behind.
+    pub server: String,
+}
+
 /// Names under which clients reach the listeners: `host` or `host:port`. The default is the
 /// listening address, or loopback if that address is unspecified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,7 +63,9 @@ pub struct ListenOptions {
     /// Address of the admin port. If it is not loopback, or if `admin_token` is set, the port
     /// requires a bearer token.
     pub admin: SocketAddr,
-    /// Transport of the faces; the admin port never uses TLS.
+    /// Listener for Cluster Autoscalers; `None` by default.
+    pub autoscaler: Option<AutoscalerListener>,
+    /// Transport of the faces; the admin port and the listener for Cluster Autoscalers never use TLS.
     pub transport: Transport,
     /// Host names and ports that the sim reports to clients.
     pub advertise: Advertise,
@@ -100,6 +112,7 @@ impl Default for ListenOptions {
             cluster: picked,
             supervisor: picked,
             admin: picked,
+            autoscaler: None,
             transport: Transport::default(),
             advertise: Advertise::default(),
             tls_sans: Vec::new(),

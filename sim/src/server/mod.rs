@@ -1,14 +1,18 @@
 //! Servers, which clients reach as a service in this process, over a pipe, or over a socket.
 //!
-//! `call_path` takes a call from its arrival to the end of its answer, and `tls` has the
+//! `call_path` takes a call from its arrival to the end of its answer, `autoscaler` forwards calls of
+//! Cluster Autoscalers, and `tls` has the
 //! certificates of sockets.
 
+pub(crate) mod autoscaler;
 pub(crate) mod call_path;
+#[cfg(feature = "listen")]
+pub(crate) use call_path::is_of_stream;
 #[cfg(feature = "listen")]
 pub mod tls;
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -18,14 +22,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio_util::sync::CancellationToken;
 
-use crate::server::call_path::CallPath;
+use crate::server::call_path::{CallPath, LastOfConnection};
 use crate::{Body, Peer};
 
 /// Number of bytes that a pipe holds in each direction before the writer waits.
 const PIPE: usize = 256 * 1024;
 
-/// A vCenter or a Kubernetes API server. Clones refer to the same server.
+/// A vCenter, a Kubernetes API server, or the server that forwards the calls of Cluster Autoscalers. Clones refer to the same server.
 #[derive(Clone, Debug)]
 pub struct Server {
     name: String,
@@ -95,11 +100,57 @@ pub(crate) async fn serve(
     service: Service,
 ) {
     let builder = http();
-    let service = TowerToHyperService::new(service);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    if let Err(error) = connection.await {
+    let drain = CancellationToken::new();
+    let service = TowerToHyperService::new(Draining { service, drain: drain.clone() });
+    let mut connection =
+        pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = drain.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "HTTP over a connection inside the process failed; closing the \
                                  connection");
+    }
+}
+
+/// A service that cancels a token when a rule ends its connection.
+#[derive(Clone)]
+pub(crate) struct Draining {
+    pub(crate) service: Service,
+    pub(crate) drain: CancellationToken,
+}
+
+impl<B> tower::Service<http::Request<B>> for Draining
+where
+    Service: tower::Service<
+            http::Request<B>,
+            Response = http::Response<Body>,
+            Error = io::Error,
+            Future: Send + 'static,
+        >,
+{
+    type Response = http::Response<Body>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, io::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let (answered, drain) = (self.service.call(request), self.drain.clone());
+        Box::pin(async move {
+            let response = answered.await?;
+            if response.extensions().get::<LastOfConnection>().is_some() {
+                drain.cancel();
+            }
+            Ok(response)
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::cluster::{Backing, BackingSlot, ClusterFace};
 use crate::faults::{Faults, Rule, RuleError, RuleId};
 use crate::ledger::{Keep, Ledger};
 use crate::server::Server;
+use crate::server::autoscaler::{AUTOSCALER, AutoscalerFace, Dial};
 use crate::server::call_path::{BodyReader, CallPath, Front};
 use crate::shared_world::{Control, RuleGuard};
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
@@ -258,6 +259,15 @@ impl Sim {
     /// The Supervisor, if the world has one.
     pub fn supervisor(&self) -> Option<&Supervisor> {
         self.supervisor.as_ref()
+    }
+
+    /// Returns a server that forwards the calls of Cluster Autoscalers to the server that `dial`
+    /// connects to, so that rules can disturb them and the ledger records them. Each call returns
+    /// another such server.
+    pub fn autoscaler(&self, dial: Dial) -> Server {
+        let face = AutoscalerFace::new(dial, self.control.ledger.clone());
+        let path = call_path(&self.control, Front::Autoscaler(face), &BodyReader::default());
+        Server::new(AUTOSCALER.to_owned(), path)
     }
 
     /// Bearer tokens that the workload cluster accepts.

@@ -2,6 +2,7 @@
 //! line.
 
 mod admin;
+mod autoscaler;
 mod cli;
 mod client;
 mod collector;

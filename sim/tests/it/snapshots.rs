@@ -106,6 +106,8 @@ async fn every_operation_has_a_snapshot_of_its_answer() {
     let spoken = covered().await;
     let dialects = |face| match face {
         Face::Vapi => &["rest", "api"][..],
+        // The sim does not answer these calls itself.
+        Face::Autoscaler => &[],
         _ => &["soap"],
     };
     let missing: Vec<DialectOperation> = sim::operations()

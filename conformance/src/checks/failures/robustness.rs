@@ -73,6 +73,7 @@ fn title(face: Face) -> &'static str {
         Face::Vapi => "vAPI",
         Face::Cluster => "cluster",
         Face::Supervisor => "Supervisor",
+        Face::Autoscaler => "autoscaler",
     }
 }
 
@@ -97,6 +98,8 @@ fn operations(face: Face) -> Vec<&'static str> {
         Face::Supervisor => {
             vec!["list virtualmachines", "watch virtualmachines", "get virtualmachines"]
         }
+        // No provider of nodes is called by autoscalers.
+        Face::Autoscaler => Vec::new(),
     }
 }
 

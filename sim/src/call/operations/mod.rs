@@ -1,13 +1,16 @@
-//! Operations and fault classes of a vCenter, by the names in rules and in the ledger.
+//! Operations and fault classes of a vCenter, and methods of Cluster Autoscalers, by the names in rules
+//! and in the ledger.
 //!
 //! `soap.rs` and `vapi.rs` have a table each, with one row per operation. The faces read requests
 //! by these tables, and the validation of fault rules looks names up in them.
 
+pub(crate) mod autoscaler;
 mod fault_classes;
 pub(crate) mod soap;
 pub(crate) mod vapi;
 
 use super::{Class, Face};
+use autoscaler::METHODS;
 pub(crate) use fault_classes::fault_class;
 
 /// Declares an enum of operations from a table with one row per operation: variant, name on the
@@ -51,8 +54,9 @@ macro_rules! operation_table {
 
 use operation_table;
 
-/// Every operation that a vCenter supports, with its face. Rules match these names and the ledger
-/// records them. The vCenter refuses any other operation with the appropriate fault.
+/// Every operation that a vCenter supports, and every method of the protocol of Cluster Autoscalers, with
+/// its face. Rules match these names and the ledger records them. The vCenter refuses any other
+/// operation with the appropriate fault.
 ///
 /// ```
 /// assert!(sim::operations().any(|it| it == (sim::Face::Soap, "FindByUuid")));
@@ -60,7 +64,9 @@ use operation_table;
 /// ```
 pub fn operations() -> impl Iterator<Item = (Face, &'static str)> {
     let soap = soap::Operation::ALL.iter().map(|operation| (Face::Soap, operation.name()));
-    soap.chain(vapi::Operation::ALL.iter().map(|operation| (Face::Vapi, operation.name())))
+    let vapi = vapi::Operation::ALL.iter().map(|operation| (Face::Vapi, operation.name()));
+    let of_autoscalers = METHODS.iter().map(|(name, _)| (Face::Autoscaler, *name));
+    soap.chain(vapi).chain(of_autoscalers)
 }
 
 /// True for operations that [`Action::ReadStale`](crate::faults::Action::ReadStale) can answer from
@@ -93,6 +99,7 @@ pub fn can_be_stale(face: Face, operation: &str) -> bool {
         Face::Cluster | Face::Supervisor => {
             operation.starts_with("get ") || operation.starts_with("list ")
         }
+        Face::Autoscaler => false,
     }
 }
 

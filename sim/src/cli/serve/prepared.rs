@@ -1,6 +1,7 @@
 //! Everything that `sim serve` does before its world starts: claims, reads and checks files, so
 //! that an error comes before the listeners.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -17,7 +18,7 @@ use crate::cli::{CliError, Terminal};
 use crate::faults::{self, Rule};
 use crate::ledger::Keep;
 use crate::sim::Builder;
-use crate::{Advertise, ListenOptions, Sim, Transport, document};
+use crate::{Advertise, AutoscalerListener, ListenOptions, Sim, Transport, document};
 
 /// Input for the start of `sim serve`: the world, the listeners and the open files. Until this
 /// value is dropped, its locks keep other sims from using the same files and directories.
@@ -72,6 +73,8 @@ impl<'a> Prepared<'a> {
             cluster_listen: _,
             supervisor_listen: _,
             admin_listen: _,
+            autoscaler_server: _,
+            autoscaler_listen: _,
             vcenter_advertise: _,
             cluster_advertise: _,
             supervisor_advertise: _,
@@ -138,12 +141,20 @@ fn world(
     Ok((builder, kubelets, origin))
 }
 
+/// Address on which Cluster Autoscalers connect without `--autoscaler-listen`.
+const AUTOSCALER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8085);
+
 fn listeners(options: &Serve) -> ListenOptions {
+    let autoscaler = options.autoscaler_server.as_ref().map(|server| AutoscalerListener {
+        listen: options.autoscaler_listen.unwrap_or(AUTOSCALER),
+        server: server.clone(),
+    });
     ListenOptions {
         vcenter: options.vcenter_listen,
         cluster: options.cluster_listen,
         supervisor: options.supervisor_listen,
         admin: options.admin_listen,
+        autoscaler,
         transport: if options.plain_text { Transport::PlainText } else { Transport::Tls },
         advertise: Advertise {
             vcenter: options.vcenter_advertise.clone(),

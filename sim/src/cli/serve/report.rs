@@ -42,6 +42,9 @@ pub(super) fn variables(
             export("SIM_SUPERVISOR_FLAGS", &mount::flags(endpoint, mounts));
         }
     }
+    if let Some(endpoint) = &endpoints.autoscaler {
+        export("SIM_AUTOSCALER", &endpoint.address.to_string());
+    }
     export("SIM_ADMIN", &endpoints.admin.url);
     if let Some(token) = &endpoints.admin_token {
         export("SIM_ADMIN_TOKEN", token);
@@ -125,6 +128,10 @@ pub(super) fn text(
             "supervisor {}  {machines} virtual machines in {namespace}",
             endpoint.url
         );
+    }
+    if let Some(endpoint) = &endpoints.autoscaler {
+        let _ =
+            writeln!(out, "autoscaler {}  forwards calls of Cluster Autoscalers", endpoint.address);
     }
     let _ = writeln!(out, "admin    {}", endpoints.admin.url);
     if let Some((directory, world)) = state {

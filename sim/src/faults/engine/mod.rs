@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use sim_world::Time;
 
 use super::{
-    Action, Denial, Effect, Effects, HttpStatus, KubeStatus, Matcher, Ops, Rule, RuleId, SoapFault,
-    Spoil, Throttle, When, check,
+    Action, Denial, Effect, Effects, GrpcStatus, HttpStatus, KubeStatus, Matcher, Ops, Rule,
+    RuleId, SoapFault, Spoil, Throttle, When, check,
 };
 use crate::{Call, Class};
 use glob::glob;
@@ -41,8 +41,13 @@ pub(crate) enum ReplacedAnswer {
     SoapFault(SoapFault),
     Status(HttpStatus),
     Reset,
+    StreamReset,
     Blackhole,
-    Truncate { bytes: u64 },
+    /// Code 0 is an answer without message.
+    Grpc(GrpcStatus),
+    Truncate {
+        bytes: u64,
+    },
     Spoil(Spoil),
     Cluster(ClusterAnswer),
 }
@@ -337,6 +342,9 @@ fn ending(action: &Action) -> Option<ReplacedAnswer> {
         Action::SoapFault(fault) => ReplacedAnswer::SoapFault(fault.clone()),
         Action::Status(status) => ReplacedAnswer::Status(status.clone()),
         Action::Reset => ReplacedAnswer::Reset,
+        Action::StreamReset => ReplacedAnswer::StreamReset,
+        Action::GrpcStatus(status) => ReplacedAnswer::Grpc(status.clone()),
+        Action::TrailersOnly => ReplacedAnswer::Grpc(GrpcStatus::new(0)),
         Action::Blackhole => ReplacedAnswer::Blackhole,
         Action::Truncate { bytes, .. } => ReplacedAnswer::Truncate { bytes: *bytes },
         Action::Spoil(how) => ReplacedAnswer::Spoil(*how),
@@ -357,6 +365,7 @@ fn ending(action: &Action) -> Option<ReplacedAnswer> {
 fn apply_effect(action: &Action, effects: &mut Effects) {
     match action {
         Action::EmptyResult => effects.empty_result = true,
+        Action::Goaway => effects.goaway = true,
         Action::Hide(name) => effects.hidden.push(name.clone()),
         Action::MissingSet(missing) => effects.missing_set.push(missing.clone()),
         Action::VersionReset => effects.version_reset = true,

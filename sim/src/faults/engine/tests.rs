@@ -199,6 +199,10 @@ const ONE_OF_EACH: &str = r#"
 - status: {code: 503}
 - reset
 - blackhole
+- streamReset
+- goaway
+- grpcStatus: {code: 14}
+- trailersOnly
 - truncate: {bytes: 1}
 - spoil: deep
 - emptyResult

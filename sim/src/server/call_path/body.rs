@@ -114,8 +114,13 @@ impl HttpBody for Watched {
                 Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(Some(Ok(frame))) => {
-                let Ok(mut data) = frame.into_data() else {
-                    return Poll::Ready(None);
+                let mut data = match frame.into_data() {
+                    Ok(data) => data,
+                    Err(trailers) => {
+                        // Nothing follows trailers, so the transport does not ask again.
+                        self.close(None);
+                        return Poll::Ready(Some(Ok(trailers)));
+                    }
                 };
                 if let Some(left) = &mut self.cut {
                     let take = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());

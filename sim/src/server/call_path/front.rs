@@ -1,4 +1,5 @@
-//! Front of a server: a vCenter with its front ends SOAP and vAPI, or an API server.
+//! Front of a server: a vCenter with its front ends SOAP and vAPI, an API server, or the calls of
+//! Cluster Autoscalers that the sim forwards.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,7 +11,8 @@ use sim_world::{ControlPlane, World};
 use super::inbox::{BodyError, BodyReader, Limit};
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::cluster::{ClusterFace, ParsedRequest};
-use crate::faults::{ClusterAnswer, Effects};
+use crate::faults::{ClusterAnswer, Effects, GrpcStatus};
+use crate::server::autoscaler::AutoscalerFace;
 use crate::vcenter::soap::{self, SoapFace, SoapRequest};
 use crate::vcenter::vapi::{VapiFace, VapiRequest};
 use crate::{Reply, WorldHandle};
@@ -23,6 +25,9 @@ const MAX_BODY: usize = 32 << 20;
 /// Largest body that a vCenter reads from a client that is not logged in: 1 MiB.
 const MAX_ANONYMOUS: usize = 1 << 20;
 
+/// Largest request of a Cluster Autoscaler: 4 MiB, the limit of servers in Go.
+const MAX_AUTOSCALER: usize = 4 << 20;
+
 /// A server of the sim, which parses, classifies and answers requests.
 #[derive(Debug)]
 pub(crate) enum Front {
@@ -30,10 +35,13 @@ pub(crate) enum Front {
     VCenter { name: String, soap: Box<SoapFace>, vapi: VapiFace },
     /// The API server of the workload cluster or of the Supervisor.
     Cluster(ClusterFace),
+    /// The server of Cluster Autoscalers behind the sim.
+    Autoscaler(AutoscalerFace),
 }
 
 /// A parsed request to any front end.
 pub(super) enum FrontRequest {
+    Autoscaler(http::Request<Bytes>),
     Soap(SoapRequest),
     Vapi(VapiRequest),
     Cluster(ParsedRequest),
@@ -50,11 +58,11 @@ impl Front {
         }
     }
 
-    /// Control plane of the API server; the workload cluster's for a vCenter.
+    /// Control plane of the API server; the workload cluster's for other servers.
     pub(super) fn plane(&self) -> ControlPlane {
         match self {
             Self::Cluster(api) => api.plane(),
-            Self::VCenter { .. } => ControlPlane::Workload,
+            Self::VCenter { .. } | Self::Autoscaler(_) => ControlPlane::Workload,
         }
     }
 
@@ -64,7 +72,7 @@ impl Front {
             Self::VCenter { name, .. } => {
                 world.vcenter(name).is_some_and(|vc| vc.service == Service::Stopped)
             }
-            Self::Cluster(_) => false,
+            Self::Cluster(_) | Self::Autoscaler(_) => false,
         }
     }
 
@@ -86,6 +94,7 @@ impl Front {
         let (open, known, cuts) = match self {
             Self::VCenter { .. } => (MAX_ANONYMOUS, MAX_BODY, false),
             Self::Cluster(_) => (MAX_BODY_BYTES, MAX_BODY_BYTES, true),
+            Self::Autoscaler(_) => (MAX_AUTOSCALER, MAX_AUTOSCALER, false),
         };
         let is_known = || match self {
             Self::VCenter { soap, vapi, .. } => {
@@ -93,7 +102,7 @@ impl Front {
                 soap.is_logged_in(&world, &parts.headers)
                     || vapi.is_logged_in(&world, &parts.headers)
             }
-            Self::Cluster(_) => false,
+            Self::Cluster(_) | Self::Autoscaler(_) => false,
         };
         inbox.read(body, Limit { open, known, is_known, cuts }).await
     }
@@ -107,7 +116,9 @@ impl Front {
             BodyError::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
             BodyError::Broken(why) => match self {
                 Self::Cluster(_) => return ClusterFace::unreadable(why),
-                Self::VCenter { .. } => (StatusCode::BAD_REQUEST, "BadRequest"),
+                Self::VCenter { .. } | Self::Autoscaler(_) => {
+                    (StatusCode::BAD_REQUEST, "BadRequest")
+                }
             },
         };
         Reply::new(status, "text/plain", format!("{}\n", unread.why())).with_fault(fault)
@@ -121,6 +132,11 @@ impl Front {
             Self::Cluster(api) => {
                 let (call, request) = api.classify(incoming);
                 (FrontRequest::Cluster(request), Some(call))
+            }
+            Self::Autoscaler(face) => {
+                let request =
+                    http::Request::from_parts(incoming.parts.clone(), incoming.body.clone());
+                (FrontRequest::Autoscaler(request), Some(face.classify(incoming)))
             }
             Self::VCenter { .. } => {
                 let path = incoming.parts.uri.path();
@@ -149,6 +165,7 @@ impl Front {
             }
             (Self::VCenter { name, .. }, _) => unknown(name, incoming),
             (Self::Cluster(api), _) => api.classify(incoming).0,
+            (Self::Autoscaler(face), _) => face.classify(incoming),
         }
     }
 
@@ -175,7 +192,10 @@ impl Front {
                     _ => nothing(),
                 }
             }
-            (Self::Cluster(_), _) => nothing(),
+            (Self::Autoscaler(face), FrontRequest::Autoscaler(request)) => {
+                face.handle(call, request).await
+            }
+            (Self::Cluster(_) | Self::Autoscaler(_), _) => nothing(),
         }
     }
 
@@ -190,14 +210,32 @@ impl Front {
     ) -> Reply {
         match call.face {
             Face::Soap => SoapFace::fault(class, message),
+            Face::Autoscaler => AutoscalerFace::internal(message.unwrap_or(class)),
             Face::Vapi | Face::Cluster | Face::Supervisor => {
                 self.status(call, incoming, StatusCode::INTERNAL_SERVER_ERROR, message, None)
             }
         }
     }
 
-    /// Answer that a rule for API servers forces. A vCenter answers with the status code of
-    /// `answer` in its own format.
+    /// Answer with a gRPC status that a rule forces. Other servers than that of Cluster Autoscalers
+    /// answer with status 500 in their own format.
+    pub(super) fn grpc_status(
+        &self,
+        call: &Call,
+        incoming: &Incoming,
+        status: &GrpcStatus,
+    ) -> Reply {
+        match self {
+            Self::Autoscaler(_) => AutoscalerFace::grpc_status(status),
+            Self::VCenter { .. } | Self::Cluster(_) => {
+                let (code, text) = (StatusCode::INTERNAL_SERVER_ERROR, status.message.as_deref());
+                self.status(call, incoming, code, text, None)
+            }
+        }
+    }
+
+    /// Answer that a rule for API servers forces. Other servers answer with the status code of
+    /// `answer` in their own format.
     pub(super) fn cluster_answer(
         &self,
         call: &Call,
@@ -206,7 +244,7 @@ impl Front {
     ) -> Reply {
         match self {
             Self::Cluster(api) => api.forced_answer(call, incoming.parts.uri.path(), answer),
-            Self::VCenter { .. } => {
+            Self::VCenter { .. } | Self::Autoscaler(_) => {
                 let code = StatusCode::from_u16(answer.code());
                 let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 self.status(call, incoming, code, None, None)
@@ -226,6 +264,7 @@ impl Front {
     ) -> Reply {
         match (self, call.face) {
             (Self::Cluster(api), _) => api.failure(call, status.as_u16(), message, retry_after),
+            (Self::Autoscaler(_), _) => AutoscalerFace::http_status(status, message),
             (_, Face::Vapi) => {
                 VapiFace::status(incoming.parts.uri.path().starts_with("/api"), status, message)
             }

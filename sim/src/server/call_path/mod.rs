@@ -40,6 +40,9 @@ pub(crate) enum Broken {
     /// A rule, or the stop of the vCenter, breaks the connection before an answer.
     #[error("connection reset")]
     Reset,
+    /// A rule breaks the call, and the connection stays open if its protocol allows that.
+    #[error("stream reset")]
+    Stream,
 }
 
 impl From<Broken> for std::io::Error {
@@ -47,10 +50,21 @@ impl From<Broken> for std::io::Error {
         let kind = match broken {
             Broken::Refused => std::io::ErrorKind::ConnectionRefused,
             Broken::Reset => std::io::ErrorKind::ConnectionReset,
+            Broken::Stream => std::io::ErrorKind::Interrupted,
         };
         Self::new(kind, broken)
     }
 }
+
+/// True if the error breaks only its call, and not the connection.
+#[cfg(feature = "listen")]
+pub(crate) fn is_of_stream(error: &std::io::Error) -> bool {
+    error.get_ref().and_then(|it| it.downcast_ref::<Broken>()) == Some(&Broken::Stream)
+}
+
+/// Marks a response after which its connection must end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastOfConnection;
 
 /// Path of all calls to one server: the body reader, front end, rules, ledger and world through
 /// which the calls pass.
@@ -112,6 +126,7 @@ impl CallPath {
         }
         let seq = self.ledger.open(self.world.now(), &call, verdict.evaluations.clone());
         let record = Open::new(self.clone(), seq, call.class);
+        let is_last = verdict.effects.goaway;
         let took_time = verdict.delay > Duration::ZERO || call.class == Class::Longpoll;
         let span =
             tracing::debug_span!("call", seq, server = call.server, operation = call.operation);
@@ -120,6 +135,10 @@ impl CallPath {
         // If the call took time, the service may have stopped meanwhile.
         match outcome {
             Ok(_) if took_time && self.front.is_down(&self.world.lock()) => Err(Broken::Reset),
+            Ok(mut response) if is_last => {
+                response.extensions_mut().insert(LastOfConnection);
+                Ok(response)
+            }
             outcome => outcome,
         }
     }
@@ -191,6 +210,13 @@ impl CallPath {
                 record.broken("reset");
                 Err(Broken::Reset)
             }
+            ReplacedAnswer::StreamReset => {
+                record.broken("reset");
+                Err(Broken::Stream)
+            }
+            ReplacedAnswer::Grpc(status) => {
+                Ok(record.answered(self.front.grpc_status(call, incoming, &status), None))
+            }
             ReplacedAnswer::Blackhole => {
                 record.wait_for_stop().await;
                 Err(Broken::Reset)
@@ -260,6 +286,8 @@ impl Open {
             status: Some(response.status().as_u16()),
             fault: outcome.fault,
             objects: outcome.objects,
+            answer: outcome.answer,
+            behind: outcome.behind,
             digest: outcome.digest.filter(|_| self.class == Class::Read),
             ..Ended::default()
         };
