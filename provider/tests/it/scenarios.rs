@@ -32,8 +32,8 @@ pub(crate) struct Lab {
     pub(crate) vcenter: Vcenter,
     pub(crate) cluster: Cluster,
     pub(crate) telemetry: Arc<Telemetry>,
-    stop: CancellationToken,
-    running: JoinHandle<Result<(), RunError>>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) running: JoinHandle<Result<(), RunError>>,
 }
 
 pub(crate) fn start(vcenter: &Vcenter, cluster: &Cluster, config: &str, options: Options) -> Lab {

@@ -220,6 +220,7 @@ fn server(face: Option<Face>) -> &'static str {
         Some(Face::Soap | Face::Vapi) => "vCenter",
         Some(Face::Supervisor) => "Supervisor",
         Some(Face::Cluster) => "cluster",
+        Some(Face::Autoscaler) => "autoscaler",
         None => "",
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn path(resource: &str, name: &str) -> String {
 }
 
 /// Returns the objects of a resource of Cluster API, in the order of their names.
-pub(super) fn all(sim: &Sim, resource: &str) -> Vec<Arc<Value>> {
+pub(super) fn all(sim: &Sim, resource: &'static str) -> Vec<Arc<Value>> {
     let resource = GroupResource::of("cluster.x-k8s.io", resource);
     sim.world().read(|world| {
         World::state(world).objects(ControlPlane::Workload).all(&resource).cloned().collect()
