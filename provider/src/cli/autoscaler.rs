@@ -10,8 +10,8 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, parser::ValueSou
 
 use super::{ArgumentsError, ServingArguments};
 use crate::{
-    AccessSettings, AllowedPaths, ClusterApiSettings, InputError, KubeletReservation, ServingTls,
-    VmOperatorVersion, input::check_dns_label,
+    AccessSettings, AllowedPaths, ClusterApiSettings, InputError, KubeletReservation,
+    NodeGroupSettings, ServingTls, VmOperatorVersion, input::check_dns_label,
 };
 
 /// Word after the program's name that selects this command line.
@@ -54,10 +54,14 @@ impl FromStr for AutoscalerBackendName {
 }
 
 /// Options that only some backends have, by name, with these backends.
-const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 11] = {
+const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 15] = {
     use AutoscalerBackendName::{ClusterApi, Supervisor, Vcenter};
     [
         ("groups", &[Supervisor, Vcenter]),
+        ("groups_from_cluster", &[Supervisor, Vcenter]),
+        ("groups_kubeconfig", &[Supervisor, Vcenter]),
+        ("groups_namespace", &[Supervisor, Vcenter]),
+        ("bootstrap_directory", &[Vcenter]),
         ("namespace", &[Supervisor, ClusterApi]),
         ("supervisor_kubeconfig", &[Supervisor]),
         ("vm_operator_api_version", &[Supervisor]),
@@ -85,6 +89,21 @@ pub struct AutoscalerArguments {
     /// supervisor, vcenter: file with the groups; the server reads it again while it runs
     #[arg(long, value_name = "FILE")]
     pub groups: Option<PathBuf>,
+    /// supervisor, vcenter: reads the groups from NodeGroup objects of a cluster, instead of --groups
+    #[arg(long)]
+    pub groups_from_cluster: bool,
+    /// Kubeconfig of the cluster with the NodeGroups [default: the cluster of this pod]
+    #[arg(long, value_name = "FILE", requires = "groups_from_cluster")]
+    pub groups_kubeconfig: Option<PathBuf>,
+    /// Namespace of the NodeGroups [default: all namespaces]
+    #[arg(long, value_name = "NAME", value_parser = namespace, requires = "groups_from_cluster")]
+    pub groups_namespace: Option<String>,
+    /// vcenter: directory with the files of bootstrap data that NodeGroups may name
+    #[arg(long, value_name = "DIRECTORY", requires = "groups_from_cluster")]
+    pub bootstrap_directory: Option<PathBuf>,
+    /// Prints the CustomResourceDefinition of NodeGroups, and exits
+    #[arg(long, exclusive = true)]
+    pub print_crd: bool,
     /// supervisor: kubeconfig of the Supervisor; its context names the namespace of the machines
     #[arg(long, value_name = "FILE")]
     pub supervisor_kubeconfig: Option<PathBuf>,
@@ -170,6 +189,14 @@ impl AutoscalerArguments {
         }
     }
 
+    /// Returns the selection of NodeGroups; `None` if they are not the groups.
+    pub fn node_groups(&self) -> Option<NodeGroupSettings> {
+        self.groups_from_cluster.then(|| NodeGroupSettings {
+            namespace: self.groups_namespace.clone(),
+            bootstrap_directory: self.bootstrap_directory.clone(),
+        })
+    }
+
     /// Returns the address of the HTTPS endpoint and its settings; `None` without endpoint.
     pub fn serving(&self) -> Option<(SocketAddr, ServingArguments)> {
         let address = self.bind_address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
@@ -236,7 +263,13 @@ fn require_options(of: &AutoscalerArguments) -> Result<(), InputError> {
     };
     let another = "choose another --backend";
     if of.backend != AutoscalerBackendName::ClusterApi {
-        require("groups", of.groups.is_some(), another)?;
+        let is_given = of.groups.is_some() || of.groups_from_cluster;
+        require("groups", is_given, "--groups-from-cluster")?;
+    }
+    if let (Some(file), true) = (&of.groups, of.groups_from_cluster) {
+        let file = file.display().to_string();
+        let err = InputError::invalid(&file, "is a second source of groups");
+        return Err(err.remedy("give --groups or --groups-from-cluster").in_flag("groups"));
     }
     match of.backend {
         AutoscalerBackendName::Supervisor => {
@@ -246,6 +279,11 @@ fn require_options(of: &AutoscalerArguments) -> Result<(), InputError> {
             require("cloud-config", of.cloud_config.is_some(), another)?;
             let is_given = of.journal.is_some() || of.journal_config_map.is_some();
             require("journal", is_given, "--journal-config-map NAMESPACE/NAME")?;
+            if of.groups_from_cluster && of.bootstrap_directory.is_none() {
+                let err = InputError::new("is required with --groups-from-cluster");
+                let remedy = "name the directory with the bootstrap data, because a NodeGroup may name no other file";
+                return Err(err.remedy(remedy).in_flag("bootstrap-directory"));
+            }
             match (&of.journal, &of.journal_config_map) {
                 (Some(file), Some(_)) => {
                     let err =
@@ -277,6 +315,9 @@ pub fn parse_autoscaler(
     let words = std::iter::once("provider autoscaler".to_owned()).chain(arguments);
     let matches = autoscaler_command().try_get_matches_from(words)?;
     let parsed = AutoscalerArguments::from_arg_matches(&matches)?;
+    if parsed.print_crd {
+        return Ok(parsed);
+    }
     refuse_options_of_other_backends(&matches, parsed.backend)?;
     require_options(&parsed)?;
     let is_plain = parsed.tls_cert_file.is_none();

@@ -166,6 +166,10 @@ impl State {
             return false;
         }
         let known = std::mem::replace(&mut self.groups, groups);
+        if known.is_empty() {
+            // A view without groups has shown no machine.
+            self.viewed_at = None;
+        }
         // The mark of a machine may name an added group, and a group may have another folder.
         self.examined.clear();
         let groups = &self.groups;
@@ -178,6 +182,14 @@ impl State {
             }
         }
         true
+    }
+
+    /// Notes a view that began at this time, unless groups exist by now.
+    pub(super) fn view_without_groups(&mut self, began: Instant) {
+        if self.groups.is_empty() {
+            self.examined_for.clear();
+            self.viewed_at = Some(began);
+        }
     }
 
     /// The machines that are not deleted, oldest first.
