@@ -486,6 +486,57 @@ mod tests {
     }
 
     #[test]
+    fn the_groups_come_from_a_file_or_from_a_cluster_and_never_from_both() {
+        let all = |words: &[&str]| {
+            let words = words.iter().map(|word| (*word).to_owned());
+            parse_autoscaler(words).map_err(|err| err.to_string())
+        };
+        let supervisor = ["--supervisor-kubeconfig", "k"];
+        let with = |more: &[&'static str]| all(&[&supervisor[..], more].concat());
+        let chosen = with(&["--groups-from-cluster", "--groups-namespace", "team"]).unwrap();
+        let namespace = Some("team".to_owned());
+        let settings = NodeGroupSettings { namespace, ..NodeGroupSettings::default() };
+        assert_eq!(chosen.node_groups(), Some(settings));
+        assert_eq!(with(&["--groups", "g"]).unwrap().node_groups(), None);
+        let vcenter = ["--backend", "vcenter", "--cloud-config", "c", "--journal", "j"];
+        let of_clones = |more: &[&'static str]| all(&[&vcenter[..], more].concat());
+        let directory = ["--groups-from-cluster", "--bootstrap-directory", "/b"];
+        let settings = of_clones(&directory).unwrap().node_groups().unwrap();
+        assert_eq!(settings.bootstrap_directory, Some("/b".into()));
+        for (got, want) in [
+            (
+                with(&[]),
+                "--groups: is required with --backend supervisor; add --groups FILE, or --groups-from-cluster",
+            ),
+            (
+                with(&["--groups", "g", "--groups-from-cluster"]),
+                "--groups: \"g\" is a second source of groups; give --groups or --groups-from-cluster",
+            ),
+            (
+                with(&directory),
+                "--bootstrap-directory: \"/b\" has no effect with --backend supervisor; remove it, or choose another --backend",
+            ),
+            (
+                of_clones(&["--groups-from-cluster"]),
+                "--bootstrap-directory: is required with --groups-from-cluster; name the directory with the bootstrap \
+                 data, because a NodeGroup may name no other file",
+            ),
+            (
+                all(&["--backend", "cluster-api", "--groups-from-cluster"]),
+                "--groups-from-cluster: \"true\" has no effect with --backend cluster-api; remove it, or choose another --backend",
+            ),
+        ] {
+            assert_eq!(got.unwrap_err(), want);
+        }
+        for flag in ["--groups-namespace", "--groups-kubeconfig", "--bootstrap-directory"] {
+            let refused = of_clones(&["--groups", "g", flag, "x"]).unwrap_err();
+            assert!(refused.contains("--groups-from-cluster"), "{flag}: {refused}");
+        }
+        assert!(all(&["--print-crd"]).unwrap().print_crd, "without any other option");
+        assert!(all(&["--print-crd", "--groups", "g"]).is_err());
+    }
+
+    #[test]
     fn flags_that_lack_another_flag_or_have_a_wrong_value_are_refused() {
         for words in [
             &["--tls-cert-file", "c"][..],

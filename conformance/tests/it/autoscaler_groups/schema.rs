@@ -113,6 +113,13 @@ async fn the_example_of_the_documentation_is_a_group_and_a_list_shows_its_state(
 }
 
 #[test]
+fn the_role_of_the_manifests_is_that_of_the_tests() {
+    if let Some(manifests) = repository::text("provider/deploy/autoscaler-nodegroups-role.yaml") {
+        assert!(manifests.contains(ROLE), "write conformance/tests/it/autoscaler_groups/role.yaml");
+    }
+}
+
+#[test]
 fn the_chart_installs_the_definition_that_the_program_prints() {
     if let Some(of_chart) = repository::text("provider/deploy/chart/files/nodegroups.yaml") {
         assert_eq!(of_chart, provider::NODE_GROUP_DEFINITION, "copy ../autoscaler-nodegroups.yaml");
