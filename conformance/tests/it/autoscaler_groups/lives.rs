@@ -30,7 +30,9 @@ async fn a_group_of_virtual_machines_is_an_object_whose_status_follows_its_size(
     let want = "Normal Accepted kube-system/workers 1: The server accepts the group \
                 VirtualMachine/workloads/workers";
     assert_eq!(events, [want]);
+    let began = tokio::time::Instant::now();
     world.ours.stop().await;
+    assert!(began.elapsed() < s(5), "the writer of events ends with the server");
 }
 
 #[tokio::test(start_paused = true)]

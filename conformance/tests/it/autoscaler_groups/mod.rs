@@ -1,6 +1,7 @@
 //! Tests our server for the Cluster Autoscaler with NodeGroup objects as groups, in virtual time. The
 //! server has the role of the documentation, and no other.
 
+mod checks;
 mod lives;
 mod refusals;
 mod schema;

@@ -187,7 +187,8 @@ impl Groups {
         while !stop.is_cancelled() {
             backend.use_groups(&self.all()).await;
             // The first list of objects takes effect at once.
-            let rest = if self.usable().is_ok() { SHORTEST } else { Duration::ZERO };
+            let is_waiting = self.objects().is_some_and(|objects| !objects.is_decided());
+            let rest = if is_waiting { Duration::ZERO } else { SHORTEST };
             let soonest = Instant::now() + rest;
             tokio::select! {
                 () = self.reload.notified() => {}

@@ -141,8 +141,15 @@ impl Ours {
         ours.with_minimum().await
     }
 
-    /// Gives the group `pair` the machine that its minimum demands.
-    async fn with_minimum(self) -> Result<Self, String> {
+    /// The groups of [`Self::for_checks`], as a file.
+    pub const GROUPS: &'static str = GROUPS;
+
+    /// Gives the group `pair` of the checks the machine that its minimum demands.
+    ///
+    /// # Errors
+    ///
+    /// If the machine cannot be requested.
+    pub async fn with_minimum(self) -> Result<Self, String> {
         let ours = self;
         let connection = ours.connect(Credentials::Expected).await.map_err(|it| it.to_string())?;
         let request = super::wire::Resize::new(&ours.platform.id("pair"), 1);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use provider_vcenter::{Backoff, Chain, Jitter};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{GROUP, NodeGroups, RESOURCE, VERSION};
 use crate::{
@@ -30,7 +31,11 @@ impl NodeGroups {
                         path: self.collection(),
                         selector: String::new(),
                     };
+                    let began = Instant::now();
                     follow(&objects, self, jitter("watch")).await;
+                    if began.elapsed() > LONGEST_PAUSE {
+                        backoff.reset();
+                    }
                     backoff.next_pause()
                 }
                 Ok(None) => {

@@ -115,6 +115,11 @@ impl NodeGroups {
         self.known().usable()
     }
 
+    /// True if the objects were decided upon, which follows the first list.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.known().is_decided()
+    }
+
     /// Decides about the objects as they are now. Returns the groups and the number of objects that
     /// are refused; `None` before the first list, and if no decision has changed.
     pub(crate) fn decide(&self) -> Option<(Vec<Arc<Group>>, usize)> {

@@ -61,6 +61,8 @@ impl NodeGroups {
                     self.known().wrote(stripped(&object));
                 }
                 Err(err) if err.says_gone(&decision.object.name) => {}
+                // The watch has not shown the latest state of the object yet.
+                Err(err) if err.is_conflict() => is_written = false,
                 Err(err) => {
                     is_written = false;
                     self.metrics.status_written(false);

@@ -1,5 +1,7 @@
 //! The NodeGroup objects that the server knows, and its last decisions about them.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{
@@ -35,11 +37,16 @@ impl Known {
                  `provider autoscaler --print-crd` prints"
             )),
             Progress::Failing(why) => Err(format!("cannot list {RESOURCE}.{GROUP}: {why}")),
-            Progress::Listed if self.decisions.is_some() => Ok(()),
+            Progress::Listed if self.is_decided() => Ok(()),
             Progress::Pending | Progress::Listed => {
                 Err(format!("the {RESOURCE}.{GROUP} have not been listed yet"))
             }
         }
+    }
+
+    /// True if the objects were decided upon.
+    pub(super) fn is_decided(&self) -> bool {
+        self.decisions.is_some()
     }
 
     /// True if the API server has the objects.
@@ -57,7 +64,10 @@ impl Known {
         }
         let now = decide(&mut self.objects.iter().map(|(_, object)| object));
         let before = self.decisions.as_deref().unwrap_or_default();
-        let is_known = |it: &Decision| before.iter().any(|old| old.is_same(it));
+        let by_name: BTreeMap<&ObjectName, &Decision> =
+            before.iter().map(|it| (&it.object, it)).collect();
+        let is_known =
+            |it: &Decision| by_name.get(&it.object).is_some_and(|before| before.is_same(it));
         let decisions: Vec<_> = now.iter().map(|it| (it.clone(), !is_known(it))).collect();
         let is_first = self.decisions.is_none();
         let is_changed = before.len() != now.len() || decisions.iter().any(|(_, is_new)| *is_new);
