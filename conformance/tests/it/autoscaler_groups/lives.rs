@@ -5,6 +5,8 @@ use conformance::lab::autoscaler::{OfGroup, Resize};
 use provider::NodeGroupSettings;
 use serde_json::json;
 use sim::faults::{Action, KubeStatus};
+use sim::world::Command;
+use sim::world::supervisor::OperatorChange;
 
 use super::super::autoscaler::running;
 use super::super::autoscaler_vcenter;
@@ -18,7 +20,16 @@ async fn a_group_of_virtual_machines_is_an_object_whose_status_follows_its_size(
     world.start().await;
     assert_eq!(world.groups().await, [(GROUP.to_owned(), 0, 5)]);
     let server = world.server().await;
+    let reconciles = |is: bool| {
+        let change = OperatorChange { reconciles: Some(is), ..OperatorChange::default() };
+        server.sim().apply(Command::SetVmOperator(change)).unwrap();
+    };
+    reconciles(false);
     server.increase(2).await;
+    tokio::time::sleep(s(20)).await;
+    let status = world.status("workers").await;
+    assert_eq!((&status["targetSize"], &status["machines"]), (&json!(2), &json!(0)), "none runs");
+    reconciles(true);
     tokio::time::sleep(s(120)).await;
     assert_eq!(running(server.sim()).len(), 2);
     let status = world.status("workers").await;

@@ -68,6 +68,28 @@ async fn a_status_that_another_client_changes_is_written_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_was_created_again_never_gets_the_status_of_the_former_one() {
+    let world = World::new().await;
+    world.create("workers", machine(0, 5)).await;
+    world.start().await;
+    tokio::time::sleep(s(30)).await;
+    let broken = world.fault(Action::Reset, &["list nodegroups", "watch nodegroups"]);
+    world.end_watches();
+    tokio::time::sleep(s(5)).await;
+    world.delete("workers").await;
+    world.create("workers", machine(0, 9)).await;
+    world.server().await.increase(1).await;
+    let before = world.n_calls(WRITES);
+    tokio::time::sleep(s(120)).await;
+    assert!(world.n_calls(WRITES) > before, "the server tries");
+    assert_eq!(world.status("workers").await, json!(null));
+    drop(broken);
+    tokio::time::sleep(s(310)).await;
+    assert_eq!(world.status("workers").await["targetSize"], 1);
+    world.ours.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn failed_writes_of_statuses_stop_nothing_and_are_repeated_with_pauses() {
     for action in [Action::Reset, Action::KubeStatus(KubeStatus::new(500))] {
         let world = World::new().await;

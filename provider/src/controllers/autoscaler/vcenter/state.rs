@@ -357,6 +357,22 @@ mod tests {
         assert_eq!(uses(&["b"]), (true, true));
     }
 
+    #[tokio::test]
+    async fn a_view_without_groups_is_current_until_there_are_groups() {
+        let mut state = State::new(Journal::new(Uuid::nil()));
+        state.examined_for = ["a".to_owned()].into();
+        state.view_without_groups(Instant::now());
+        assert!(state.viewed_at.is_some());
+        assert_eq!(state.contradiction(None), None);
+        state.use_groups(groups(&["a"]));
+        assert_eq!(state.viewed_at, None, "no view has shown the machines of this group");
+        state.view_without_groups(Instant::now());
+        assert_eq!(state.viewed_at, None, "a view that began before the group was there");
+        state.viewed_at = Some(Instant::now());
+        state.use_groups(groups(&["a", "b"]));
+        assert!(state.viewed_at.is_some());
+    }
+
     #[test]
     fn a_new_journal_is_used_only_when_the_marks_were_read_for_all_groups() {
         let mut state = State::new(Journal::new(Uuid::nil()));
