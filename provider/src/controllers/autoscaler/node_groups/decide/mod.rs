@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     super::group::{Group, MachineKind, Shape, read_spec},
-    status::has_condition,
+    status::{has_condition, is_accepted},
 };
 use crate::{
     InputError,
@@ -125,10 +125,12 @@ fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// Order of the objects of one name: by age, and then by namespace. Timestamps of Kubernetes are in
-/// the order of their texts.
-fn age(object: &Value) -> (&str, &str) {
-    (text(&object["metadata"]["creationTimestamp"]), text(&object["metadata"]["namespace"]))
+/// Order of the objects of one name: by age, whose unit is a second, then the one that was accepted
+/// before, then by namespace. Timestamps of Kubernetes are in the order of their texts.
+fn age(object: &Value) -> (&str, bool, &str) {
+    let metadata = &object["metadata"];
+    let is_new = !is_accepted(&object["status"]);
+    (text(&metadata["creationTimestamp"]), is_new, text(&metadata["namespace"]))
 }
 
 fn verdict(

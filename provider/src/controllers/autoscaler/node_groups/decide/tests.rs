@@ -94,6 +94,11 @@ fn the_oldest_object_of_a_name_is_the_group_also_while_it_is_wrong() {
     );
     let same_age = object("a", "workers", EARLY, machine(2));
     assert_eq!(of_machines(&[same_age, old.clone()])[1], duplicate("b/workers", "a/workers"));
+    let mut accepted = old.clone();
+    accepted["status"]["conditions"] = json!([{"type": "Accepted", "status": "True"}]);
+    let same_age = object("a", "workers", EARLY, machine(2));
+    let shown = of_machines(&[same_age, accepted]);
+    assert_eq!(shown[0], duplicate("a/workers", "b/workers"), "an accepted object stays the group");
     let mut leaving = old;
     leaving["metadata"]["deletionTimestamp"] = LATE.into();
     let shown = of_machines(&[young, leaving]);

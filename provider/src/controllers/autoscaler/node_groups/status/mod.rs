@@ -29,6 +29,11 @@ fn texts(verdict: &Verdict) -> (&'static str, &'static str, String) {
     }
 }
 
+/// True if the status says that the object is a group.
+pub(super) fn is_accepted(status: &Value) -> bool {
+    condition(status).is_some_and(|it| it["status"] == "True")
+}
+
 /// True if the status already has this verdict.
 pub(super) fn has_condition(status: &Value, verdict: &Verdict) -> bool {
     let (is, reason, message) = texts(verdict);
