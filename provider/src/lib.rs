@@ -77,8 +77,9 @@ pub use config::{
 };
 pub use controllers::autoscaler::{
     AutoscalerBackend, AutoscalerDeps, AutoscalerJournal, AutoscalerPanicked, AutoscalerServer,
-    BootstrapReader, ClusterApiSettings, ConfigMapJournal, GroupsFile, JournalError, JournalStore,
-    KubeletReservation, TlsFiles, VcenterLink,
+    BootstrapReader, ClusterApiSettings, ConfigMapJournal, GroupsFile, GroupsSource, JournalError,
+    JournalStore, KubeletReservation, NODE_GROUP_DEFINITION, NodeGroupSettings, TlsFiles,
+    VcenterLink,
 };
 pub use input::InputError;
 pub use instances::{

@@ -34,7 +34,7 @@ check() { # CLAIM COMMAND…
 # Accounts and roles.
 "${client[@]}" create namespace workloads --dry-run=client -o yaml | "${client[@]}" apply -f - >/dev/null
 awk 'BEGIN { RS = "---\n"; ORS = "---\n" } /(^|\n)kind: (ServiceAccount|(Cluster)?Role(Binding)?)\n/' \
-  "$here/../autoscaler.yaml" "$here/../autoscaler-supervisor-role.yaml" >"$scratch/roles.yaml"
+  "$here/../autoscaler.yaml" "$here/../autoscaler-supervisor-role.yaml" "$here/../autoscaler-nodegroups-role.yaml" >"$scratch/roles.yaml"
 "${client[@]}" apply -f "$scratch/roles.yaml" >/dev/null
 "${client[@]}" create --dry-run=server --validate=strict -f <(awk 'BEGIN { RS = "---\n" } /\nkind: Secret\n/' "$here/../autoscaler-supervisor-role.yaml") \
   >"$scratch/said" 2>&1 || { fail "autoscaler-supervisor-role.yaml: the API server refuses the Secret"; cat "$scratch/said"; }

@@ -10,8 +10,8 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, parser::ValueSou
 
 use super::{ArgumentsError, ServingArguments};
 use crate::{
-    AccessSettings, AllowedPaths, ClusterApiSettings, InputError, KubeletReservation, ServingTls,
-    VmOperatorVersion, input::check_dns_label,
+    AccessSettings, AllowedPaths, ClusterApiSettings, InputError, KubeletReservation,
+    NodeGroupSettings, ServingTls, VmOperatorVersion, input::check_dns_label,
 };
 
 /// Word after the program's name that selects this command line.
@@ -54,10 +54,14 @@ impl FromStr for AutoscalerBackendName {
 }
 
 /// Options that only some backends have, by name, with these backends.
-const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 11] = {
+const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 15] = {
     use AutoscalerBackendName::{ClusterApi, Supervisor, Vcenter};
     [
         ("groups", &[Supervisor, Vcenter]),
+        ("groups_from_cluster", &[Supervisor, Vcenter]),
+        ("groups_kubeconfig", &[Supervisor, Vcenter]),
+        ("groups_namespace", &[Supervisor, Vcenter]),
+        ("bootstrap_directory", &[Vcenter]),
         ("namespace", &[Supervisor, ClusterApi]),
         ("supervisor_kubeconfig", &[Supervisor]),
         ("vm_operator_api_version", &[Supervisor]),
@@ -85,6 +89,21 @@ pub struct AutoscalerArguments {
     /// supervisor, vcenter: file with the groups; the server reads it again while it runs
     #[arg(long, value_name = "FILE")]
     pub groups: Option<PathBuf>,
+    /// supervisor, vcenter: reads the groups from NodeGroup objects of a cluster, instead of --groups
+    #[arg(long)]
+    pub groups_from_cluster: bool,
+    /// Kubeconfig of the cluster with the NodeGroups [default: the cluster of this pod]
+    #[arg(long, value_name = "FILE", requires = "groups_from_cluster")]
+    pub groups_kubeconfig: Option<PathBuf>,
+    /// Namespace of the NodeGroups [default: all namespaces]
+    #[arg(long, value_name = "NAME", value_parser = namespace, requires = "groups_from_cluster")]
+    pub groups_namespace: Option<String>,
+    /// vcenter: directory with the files of bootstrap data that NodeGroups may name
+    #[arg(long, value_name = "DIRECTORY", requires = "groups_from_cluster")]
+    pub bootstrap_directory: Option<PathBuf>,
+    /// Prints the CustomResourceDefinition of NodeGroups, and exits
+    #[arg(long, exclusive = true)]
+    pub print_crd: bool,
     /// supervisor: kubeconfig of the Supervisor; its context names the namespace of the machines
     #[arg(long, value_name = "FILE")]
     pub supervisor_kubeconfig: Option<PathBuf>,
@@ -170,6 +189,14 @@ impl AutoscalerArguments {
         }
     }
 
+    /// Returns the selection of NodeGroups; `None` if they are not the groups.
+    pub fn node_groups(&self) -> Option<NodeGroupSettings> {
+        self.groups_from_cluster.then(|| NodeGroupSettings {
+            namespace: self.groups_namespace.clone(),
+            bootstrap_directory: self.bootstrap_directory.clone(),
+        })
+    }
+
     /// Returns the address of the HTTPS endpoint and its settings; `None` without endpoint.
     pub fn serving(&self) -> Option<(SocketAddr, ServingArguments)> {
         let address = self.bind_address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
@@ -236,7 +263,13 @@ fn require_options(of: &AutoscalerArguments) -> Result<(), InputError> {
     };
     let another = "choose another --backend";
     if of.backend != AutoscalerBackendName::ClusterApi {
-        require("groups", of.groups.is_some(), another)?;
+        let is_given = of.groups.is_some() || of.groups_from_cluster;
+        require("groups", is_given, "--groups-from-cluster")?;
+    }
+    if let (Some(file), true) = (&of.groups, of.groups_from_cluster) {
+        let file = file.display().to_string();
+        let err = InputError::invalid(&file, "is a second source of groups");
+        return Err(err.remedy("give --groups or --groups-from-cluster").in_flag("groups"));
     }
     match of.backend {
         AutoscalerBackendName::Supervisor => {
@@ -246,6 +279,11 @@ fn require_options(of: &AutoscalerArguments) -> Result<(), InputError> {
             require("cloud-config", of.cloud_config.is_some(), another)?;
             let is_given = of.journal.is_some() || of.journal_config_map.is_some();
             require("journal", is_given, "--journal-config-map NAMESPACE/NAME")?;
+            if of.groups_from_cluster && of.bootstrap_directory.is_none() {
+                let err = InputError::new("is required with --groups-from-cluster");
+                let remedy = "name the directory with the bootstrap data, because a NodeGroup may name no other file";
+                return Err(err.remedy(remedy).in_flag("bootstrap-directory"));
+            }
             match (&of.journal, &of.journal_config_map) {
                 (Some(file), Some(_)) => {
                     let err =
@@ -277,6 +315,9 @@ pub fn parse_autoscaler(
     let words = std::iter::once("provider autoscaler".to_owned()).chain(arguments);
     let matches = autoscaler_command().try_get_matches_from(words)?;
     let parsed = AutoscalerArguments::from_arg_matches(&matches)?;
+    if parsed.print_crd {
+        return Ok(parsed);
+    }
     refuse_options_of_other_backends(&matches, parsed.backend)?;
     require_options(&parsed)?;
     let is_plain = parsed.tls_cert_file.is_none();
@@ -442,6 +483,57 @@ mod tests {
         }
         assert!(with(&["--journal-config-map", "j"]).unwrap_err().contains("NAMESPACE/NAME"));
         assert!(refusal(&["--backend", "other"]).is_err());
+    }
+
+    #[test]
+    fn the_groups_come_from_a_file_or_from_a_cluster_and_never_from_both() {
+        let all = |words: &[&str]| {
+            let words = words.iter().map(|word| (*word).to_owned());
+            parse_autoscaler(words).map_err(|err| err.to_string())
+        };
+        let supervisor = ["--supervisor-kubeconfig", "k"];
+        let with = |more: &[&'static str]| all(&[&supervisor[..], more].concat());
+        let chosen = with(&["--groups-from-cluster", "--groups-namespace", "team"]).unwrap();
+        let namespace = Some("team".to_owned());
+        let settings = NodeGroupSettings { namespace, ..NodeGroupSettings::default() };
+        assert_eq!(chosen.node_groups(), Some(settings));
+        assert_eq!(with(&["--groups", "g"]).unwrap().node_groups(), None);
+        let vcenter = ["--backend", "vcenter", "--cloud-config", "c", "--journal", "j"];
+        let of_clones = |more: &[&'static str]| all(&[&vcenter[..], more].concat());
+        let directory = ["--groups-from-cluster", "--bootstrap-directory", "/b"];
+        let settings = of_clones(&directory).unwrap().node_groups().unwrap();
+        assert_eq!(settings.bootstrap_directory, Some("/b".into()));
+        for (got, want) in [
+            (
+                with(&[]),
+                "--groups: is required with --backend supervisor; add --groups FILE, or --groups-from-cluster",
+            ),
+            (
+                with(&["--groups", "g", "--groups-from-cluster"]),
+                "--groups: \"g\" is a second source of groups; give --groups or --groups-from-cluster",
+            ),
+            (
+                with(&directory),
+                "--bootstrap-directory: \"/b\" has no effect with --backend supervisor; remove it, or choose another --backend",
+            ),
+            (
+                of_clones(&["--groups-from-cluster"]),
+                "--bootstrap-directory: is required with --groups-from-cluster; name the directory with the bootstrap \
+                 data, because a NodeGroup may name no other file",
+            ),
+            (
+                all(&["--backend", "cluster-api", "--groups-from-cluster"]),
+                "--groups-from-cluster: \"true\" has no effect with --backend cluster-api; remove it, or choose another --backend",
+            ),
+        ] {
+            assert_eq!(got.unwrap_err(), want);
+        }
+        for flag in ["--groups-namespace", "--groups-kubeconfig", "--bootstrap-directory"] {
+            let refused = of_clones(&["--groups", "g", flag, "x"]).unwrap_err();
+            assert!(refused.contains("--groups-from-cluster"), "{flag}: {refused}");
+        }
+        assert!(all(&["--print-crd"]).unwrap().print_crd, "without any other option");
+        assert!(all(&["--print-crd", "--groups", "g"]).is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, InputE
         // As in client-go, this client has no credentials, even inside a cluster: the token of the
         // pod is only for the API server of that cluster.
         (None, Some(master)) => make_client(kube::Config::new(master), "--master"),
-        (None, None) => client_of_this_cluster(),
+        (None, None) => client_of_this_cluster("--kubeconfig"),
     }
 }
 
@@ -25,16 +25,17 @@ pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, InputE
 pub(super) async fn client_from(kubeconfig: Option<&Path>) -> Result<kube::Client, InputError> {
     match kubeconfig {
         Some(path) => client_from_file("kubeconfig", path, None).await,
-        None => client_of_this_cluster(),
+        None => client_of_this_cluster("--kubeconfig"),
     }
 }
 
-fn client_of_this_cluster() -> Result<kube::Client, InputError> {
+/// Makes a client of the cluster in which the provider runs. `flag` names a kubeconfig instead.
+pub(super) fn client_of_this_cluster(flag: &str) -> Result<kube::Client, InputError> {
     let config = kube::Config::incluster().map_err(|err| {
         let err = InputError::new(format!(
             "cannot find the configuration of a cluster around this process: {err}"
         ));
-        err.remedy("give a kubeconfig: --kubeconfig FILE")
+        err.remedy(format!("give a kubeconfig: {flag} FILE"))
     })?;
     make_client(config, "the configuration of this cluster")
 }

@@ -727,3 +727,13 @@ async fn unusable_endpoint_flags_stop_the_provider_at_start() {
         assert!(said.contains(wanted), "{said}");
     }
 }
+
+#[test]
+fn the_definition_of_node_groups_is_printed_as_the_manifests_have_it() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+    let output = command.args(["autoscaler", "--print-crd"]).output().unwrap();
+    assert!(output.status.success());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(printed, include_str!("../../deploy/autoscaler-nodegroups.yaml"));
+    assert!(printed.contains("kind: CustomResourceDefinition"));
+}

@@ -8,6 +8,19 @@ component: autoscaler
 tier: control-plane
 {{- end -}}
 
+{{- /* Permissions of the server for NodeGroups. */ -}}
+{{- define "autoscaler.groupRules" -}}
+- apiGroups: [vsphere.cloud-provider]
+  resources: [nodegroups]
+  verbs: [list, watch]
+- apiGroups: [vsphere.cloud-provider]
+  resources: [nodegroups/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
 {{- /* The server's name in the cluster, which its certificate contains. */ -}}
 {{- define "autoscaler.host" -}}
 vsphere-autoscaler.{{ .Release.Namespace }}.svc
@@ -84,7 +97,8 @@ capabilities:
 {{- $it := .Values.autoscaler -}}
 {{- $pods := list "image" "tag" "pullPolicy" "resources" "podAnnotations" "podLabels" "tolerations" "nodeSelector" "affinity" "args" -}}
 {{- range $path, $known := dict
-  "" (list "enabled" "groups" "supervisor" "server" "clusterAutoscaler" "tls")
+  "" (list "enabled" "groups" "nodeGroups" "supervisor" "server" "clusterAutoscaler" "tls")
+  "nodeGroups" (list "enabled" "namespace" "definition")
   "supervisor" (list "secret" "kubeconfig" "namespace" "vmOperatorApiVersion")
   "server" (concat $pods (list "address" "port" "securePort" "gpuLabel" "logging"))
   "clusterAutoscaler" (concat $pods (list "enabled" "replicas" "grpcTimeout" "extraRules"))
@@ -95,10 +109,19 @@ capabilities:
 {{- range compact (splitList "." $path) }}{{ $map = get $map . }}{{ end -}}
 {{- include "autoscaler.knownKeys" (dict "path" (join "." (compact (list "autoscaler" $path))) "map" $map "known" $known) -}}
 {{- end -}}
-{{- include "autoscaler.checkGroups" $it.groups -}}
+{{- include "autoscaler.checkNodeGroups" $it -}}
+{{- if not $it.nodeGroups.enabled }}{{ include "autoscaler.checkGroups" $it.groups }}{{ end -}}
 {{- include "autoscaler.checkServer" . -}}
 {{- include "autoscaler.checkTls" $it.tls -}}
 {{- if $it.clusterAutoscaler.enabled }}{{ include "autoscaler.checkClusterAutoscaler" . }}{{ end -}}
+{{- end -}}
+
+{{- define "autoscaler.checkNodeGroups" -}}
+{{- range $key := tuple "enabled" "definition" }}
+{{- if not (kindIs "bool" (get $.nodeGroups $key)) }}{{ fail (printf "autoscaler.nodeGroups.%s: %s: write true or false" $key (toJson (get $.nodeGroups $key))) }}{{ end -}}
+{{- end }}
+{{- if and .nodeGroups.namespace (not .nodeGroups.enabled) }}{{ fail (printf "autoscaler.nodeGroups.namespace: %q: has no effect without autoscaler.nodeGroups.enabled; set that to true, or leave this out" .nodeGroups.namespace) }}{{ end -}}
+{{- if and .groups .nodeGroups.enabled }}{{ fail "autoscaler.groups: has no effect with autoscaler.nodeGroups.enabled; create NodeGroups instead" }}{{ end -}}
 {{- end -}}
 
 {{- define "autoscaler.checkGroups" -}}
@@ -129,7 +152,7 @@ capabilities:
 {{- if or (not (include "autoscaler.isPositive" $port)) (gt (int64 $port) 65535) }}{{ fail (printf "autoscaler.server.%s: %s: write a number from 1 to 65535" . (toJson $port)) }}{{ end -}}
 {{- end }}
 {{- if eq (int64 $server.port) (int64 $server.securePort) }}{{ fail (printf "autoscaler.server.securePort: %d: autoscaler.server.port is the same; write another port" (int64 $server.securePort)) }}{{ end -}}
-{{- $values := dict "groups" "autoscaler.groups" "supervisor-kubeconfig" "autoscaler.supervisor" "namespace" "autoscaler.supervisor.namespace"
+{{- $values := dict "groups" "autoscaler.groups" "groups-from-cluster" "autoscaler.nodeGroups.enabled" "groups-namespace" "autoscaler.nodeGroups.namespace" "supervisor-kubeconfig" "autoscaler.supervisor" "namespace" "autoscaler.supervisor.namespace"
   "vm-operator-api-version" "autoscaler.supervisor.vmOperatorApiVersion" "listen" "autoscaler.server.port" "bind-address" "autoscaler.server.address" "gpu-label" "autoscaler.server.gpuLabel"
   "secure-port" "autoscaler.server.securePort" "v" "autoscaler.server.logging" "tls-cert-file" "autoscaler.tls" "tls-private-key-file" "autoscaler.tls"
   "client-ca-file" "autoscaler.tls" "insecure-plain-text" "" -}}

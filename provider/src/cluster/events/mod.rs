@@ -100,6 +100,15 @@ impl Subject {
         }
     }
 
+    /// The subject of events about a NodeGroup. `version` is that of its API, with the group.
+    pub(crate) fn node_group(version: &str, namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
+            api_version: version.to_owned().into(),
+            kind: "NodeGroup",
+            ..Self::virtual_machine(version, namespace, name, uid)
+        }
+    }
+
     fn events_path(&self) -> String {
         format!("/api/v1/namespaces/{}/events", self.namespace.as_deref().unwrap_or("default"))
     }

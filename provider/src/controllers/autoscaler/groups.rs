@@ -1,5 +1,5 @@
-//! The groups of the server: read from a file, and read again when the autoscaler refreshes; or set by
-//! a backend whose platform has the groups.
+//! The groups of the server: read from a file or from NodeGroup objects, and read again when the
+//! autoscaler refreshes; or set by a backend whose platform has the groups.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     backend::Backend,
     group::{Group, GroupId, MachineKind, parse},
+    node_groups::NodeGroups,
 };
 use crate::{
     InputError,
@@ -33,21 +34,30 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Reads the file with the groups: its name for errors, and its text.
 pub type GroupsFile = Arc<dyn Fn() -> Result<(String, String), InputError> + Send + Sync>;
 
+/// Origin of the groups.
+enum Origin {
+    /// A file, with the kind of the machines of its groups.
+    File(GroupsFile, MachineKind),
+    /// NodeGroup objects.
+    Objects(Arc<NodeGroups>),
+    /// The backend, which sets the groups.
+    Backend,
+}
+
 /// The groups, and the turns of their changes.
 pub(crate) struct Groups {
-    /// The file, and the kind of the machines of its groups; `None` if the backend sets the groups.
-    file: Option<(GroupsFile, MachineKind)>,
+    origin: Origin,
     known: Mutex<Known>,
     turns: Mutex<BTreeMap<GroupId, Arc<Turn<()>>>>,
     warned: Mutex<BTreeSet<GroupId>>,
-    reload: Notify,
+    reload: Arc<Notify>,
     metrics: Arc<AutoscalerMetrics>,
 }
 
 #[derive(Default)]
 struct Known {
     listed: Vec<Arc<Group>>,
-    /// Groups that have left the file, with the time when.
+    /// Groups that are no longer listed, with the time when they left.
     removed: Vec<(Arc<Group>, Instant)>,
     /// Text from which the groups were read.
     text: String,
@@ -77,17 +87,28 @@ impl Groups {
         metrics.set_refused(parsed.refused.len());
         let listed = parsed.groups.into_iter().map(Arc::new).collect();
         let known = Known { listed, removed: Vec::new(), text };
-        Ok(Self { file: Some((file, machines)), known: Mutex::new(known), ..Self::empty(metrics) })
+        let origin = Origin::File(file, machines);
+        Ok(Self { origin, known: Mutex::new(known), ..Self::empty(metrics) })
+    }
+
+    /// No groups yet. The objects follow with their first list. `reload` is the signal that the objects
+    /// give after a change.
+    pub(crate) fn of_objects(
+        objects: Arc<NodeGroups>,
+        reload: Arc<Notify>,
+        metrics: Arc<AutoscalerMetrics>,
+    ) -> Self {
+        Self { origin: Origin::Objects(objects), reload, ..Self::empty(metrics) }
     }
 
     /// No groups yet. The backend sets them with [`Groups::set`].
     pub(crate) fn empty(metrics: Arc<AutoscalerMetrics>) -> Self {
         Self {
-            file: None,
+            origin: Origin::Backend,
             known: Mutex::default(),
             turns: Mutex::default(),
             warned: Mutex::default(),
-            reload: Notify::new(),
+            reload: Arc::new(Notify::new()),
             metrics,
         }
     }
@@ -96,7 +117,20 @@ impl Groups {
         self.known.lock().expect("no holder panics")
     }
 
-    /// Returns the groups, in the order of the file.
+    /// Returns the objects that are the groups; `None` if a file or the backend has the groups.
+    pub(crate) fn objects(&self) -> Option<&Arc<NodeGroups>> {
+        match &self.origin {
+            Origin::Objects(objects) => Some(objects),
+            Origin::File(..) | Origin::Backend => None,
+        }
+    }
+
+    /// Says why the groups cannot be used; `Ok` if they can.
+    pub(crate) fn usable(&self) -> Result<(), String> {
+        self.objects().map_or(Ok(()), |objects| objects.usable())
+    }
+
+    /// Returns the groups, in the order of the file or of the names of the objects.
     pub(crate) fn all(&self) -> Vec<Arc<Group>> {
         self.known().listed.clone()
     }
@@ -142,24 +176,34 @@ impl Groups {
         }
     }
 
-    /// Asks for the file to be read again soon.
+    /// Asks for the file to be read again soon, or for changed objects to be applied.
     pub(crate) fn request_reload(&self) {
         self.reload.notify_one();
     }
 
-    /// Reads the file and the classes of the groups again and again, until the stop.
+    /// Reads the file or applies changed objects, and has the backend read the classes of the groups,
+    /// again and again, until the stop.
     pub(crate) async fn follow(&self, backend: &dyn Backend, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             backend.use_groups(&self.all()).await;
-            let soonest = Instant::now() + SHORTEST;
+            // The first list of objects takes effect at once.
+            let is_waiting = self.objects().is_some_and(|objects| !objects.is_decided());
+            let rest = if is_waiting { Duration::ZERO } else { SHORTEST };
+            let soonest = Instant::now() + rest;
             tokio::select! {
                 () = self.reload.notified() => {}
                 () = tokio::time::sleep(LONGEST) => {}
                 () = stop.cancelled() => {}
             }
             stop.run_until_cancelled(tokio::time::sleep_until(soonest)).await;
-            if let Some((file, machines)) = &self.file {
-                self.metrics.file_read(self.load(file, machines));
+            match &self.origin {
+                Origin::File(file, machines) => self.metrics.file_read(self.load(file, machines)),
+                Origin::Objects(objects) => {
+                    if let Some((listed, n_refused)) = objects.decide() {
+                        self.set(listed, n_refused);
+                    }
+                }
+                Origin::Backend => {}
             }
         }
     }

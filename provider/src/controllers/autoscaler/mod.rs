@@ -3,7 +3,8 @@
 //!
 //! | part | task |
 //! | --- | --- |
-//! | [`group`], [`groups`] | what a group is; the file with the groups, read again while running |
+//! | [`group`], [`groups`] | what a group is; the groups, read again while running |
+//! | [`node_groups`] | groups that are objects of a cluster instead of entries of a file |
 //! | [`instance`], [`plan`] | instances of a group, and decisions about its size; pure |
 //! | [`backend`] | the interface of a backend, which creates and deletes machines |
 //! | [`replacements`] | pauses before failed machines are made again |
@@ -17,6 +18,7 @@ mod cluster_api;
 mod group;
 mod groups;
 mod instance;
+mod node_groups;
 mod plan;
 mod replacements;
 mod server;
@@ -27,6 +29,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use provider_vcenter::{Transport, Vcenter};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -35,6 +38,7 @@ use self::{
     group::MachineKind,
     groups::Groups,
     instance::{Instance, State},
+    node_groups::NodeGroups,
     server::{Service, Services, Tls},
     supervisor::SupervisorMachines,
     vcenter::VcenterMachines,
@@ -51,6 +55,7 @@ use crate::{
 
 pub use cluster_api::{ClusterApiSettings, KubeletReservation};
 pub use groups::GroupsFile;
+pub use node_groups::{NODE_GROUP_DEFINITION, NodeGroupSettings};
 pub use server::TlsFiles;
 pub use vcenter::{
     AutoscalerJournal, BootstrapReader, ConfigMapJournal, JournalError, JournalStore,
@@ -158,12 +163,26 @@ impl AutoscalerBackend {
     }
 }
 
+/// Origin of the groups of the backends `Supervisor` and `Vcenter`.
+#[non_exhaustive]
+pub enum GroupsSource {
+    /// A file.
+    File(GroupsFile),
+    /// NodeGroup objects of a cluster, whose definition is [`NODE_GROUP_DEFINITION`].
+    Objects {
+        /// Client of the cluster.
+        client: kube::Client,
+        /// Selection of the objects.
+        settings: NodeGroupSettings,
+    },
+}
+
 /// Settings and dependencies of the server, which its caller supplies.
 pub struct AutoscalerDeps {
     /// Platform of the machines.
     pub backend: AutoscalerBackend,
-    /// Reads the file with the groups; `None` with Cluster API, whose objects are the groups.
-    pub groups: Option<GroupsFile>,
+    /// The groups; `None` with Cluster API, whose objects are the groups.
+    pub groups: Option<GroupsSource>,
     /// Reads the files for mutual TLS; `None` serves plain text.
     pub tls: Option<TlsFiles>,
     /// Label of Nodes with GPUs; empty if no group has GPUs.
@@ -183,6 +202,8 @@ pub struct AutoscalerDeps {
 pub struct AutoscalerServer {
     deps: AutoscalerDeps,
     groups: Arc<Groups>,
+    /// Writes the events about NodeGroups.
+    sending: BoxFuture<'static, ()>,
     tls: Option<Arc<Tls>>,
 }
 
@@ -197,19 +218,50 @@ impl AutoscalerDeps {
     /// # Errors
     ///
     /// If a file cannot be read or used. A file with one wrong group among others can be used.
-    pub fn prepare(self) -> Result<AutoscalerServer, InputError> {
+    pub fn prepare(mut self) -> Result<AutoscalerServer, InputError> {
         let metrics = self.telemetry.autoscaler();
-        let groups = match (self.groups.clone(), self.backend.machines()) {
-            (Some(file), Some(machines)) => Groups::read(file, machines, metrics)?,
+        let mut sending = std::future::ready(()).boxed();
+        let groups = match (self.groups.take(), self.backend.machines()) {
+            (Some(GroupsSource::File(file)), Some(machines)) => {
+                Groups::read(file, machines, metrics)?
+            }
+            (Some(GroupsSource::Objects { client, settings }), Some(machines)) => {
+                check(&settings, &machines)?;
+                let changed = Arc::new(Notify::new());
+                let (clock, reload) = ((self.clock.clone(), self.seed), Arc::clone(&changed));
+                let (objects, events) =
+                    NodeGroups::new(client, settings, machines, clock, &self.telemetry, changed);
+                sending = events.boxed();
+                Groups::of_objects(objects, reload, metrics)
+            }
             (None, None) => Groups::empty(metrics),
-            (None, Some(_)) => return Err(InputError::new("a file with the groups is required")),
+            (None, Some(_)) => return Err(InputError::new("a source of the groups is required")),
             (Some(_), None) => {
-                return Err(InputError::new("the groups of Cluster API come from no file"));
+                let err = InputError::new("the groups of Cluster API are its own objects");
+                return Err(err.remedy("name no other source of groups"));
             }
         };
         let groups = Arc::new(groups);
         let tls = self.tls.clone().map(Tls::read).transpose()?.map(Arc::new);
-        Ok(AutoscalerServer { deps: self, groups, tls })
+        Ok(AutoscalerServer { deps: self, groups, sending, tls })
+    }
+}
+
+/// Checks that objects may name files of bootstrap data exactly if their machines have such files.
+fn check(settings: &NodeGroupSettings, machines: &MachineKind) -> Result<(), InputError> {
+    match (machines, &settings.bootstrap_directory) {
+        (MachineKind::Clone, None) => {
+            let err = InputError::new("is required for NodeGroups of clones");
+            Err(err.remedy("name the directory with their files").in_flag("bootstrap-directory"))
+        }
+        (MachineKind::VirtualMachine { .. }, Some(directory)) => {
+            let err = InputError::invalid(
+                &directory.display().to_string(),
+                "has no effect, because a Secret has the bootstrap data of VirtualMachines",
+            );
+            Err(err.remedy("remove it").in_flag("bootstrap-directory"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -222,7 +274,7 @@ impl AutoscalerServer {
     ///
     /// Cancel safe in the sense of a crash: dropping the future stops every task.
     pub async fn serve(self, listener: impl Listener + 'static) -> Result<(), AutoscalerPanicked> {
-        let Self { deps, groups, tls } = self;
+        let Self { deps, groups, sending: of_groups, tls } = self;
         let (clock, seed) = (deps.clock.clone(), deps.seed);
         let (backend, sending) = deps.backend.start(&groups, &clock, seed, &deps.telemetry);
         let metrics = deps.telemetry.autoscaler();
@@ -234,6 +286,8 @@ impl AutoscalerServer {
         backend.spawn(&tasks);
         let senders = Tasks::new(&crash, &panicked);
         senders.spawn(tracing::info_span!("events"), sending);
+        senders.spawn(tracing::info_span!("events"), of_groups);
+        spawn_objects(&groups, &backend, &tasks);
         let (follower, follows) = (Arc::clone(&groups), Arc::clone(&backend));
         let stopping = tasks.stopping();
         tasks.spawn(tracing::info_span!("groups"), async move {
@@ -243,11 +297,16 @@ impl AutoscalerServer {
             let follow = async move { tls.follow().await };
             tasks.spawn_droppable(tracing::info_span!("tls"), follow);
         }
-        let service =
-            Service::new(groups, Arc::clone(&backend), &deps.gpu_label, deps.clock, tasks.clone());
+        let service = Service::new(
+            groups.clone(),
+            Arc::clone(&backend),
+            &deps.gpu_label,
+            deps.clock,
+            tasks.clone(),
+        );
         let services = Services::new(service, Arc::clone(&metrics));
         services.set_serving(false).await;
-        let follow = follow_health(services.clone(), Arc::clone(&backend));
+        let follow = follow_health(services.clone(), groups, Arc::clone(&backend));
         tasks.spawn_droppable(tracing::info_span!("health"), follow);
         let outcome = tokio::select! {
             biased;
@@ -260,10 +319,26 @@ impl AutoscalerServer {
     }
 }
 
-/// Sets gRPC health by the view of the machines, forever.
-async fn follow_health(services: Services, backend: Arc<dyn Backend>) {
+/// Spawns the tasks that keep NodeGroups current and write their statuses, if they are the groups.
+fn spawn_objects(groups: &Groups, backend: &Arc<dyn Backend>, tasks: &Tasks) {
+    let Some(objects) = groups.objects() else { return };
+    let (keeper, writer) = (Arc::clone(objects), Arc::clone(objects));
+    tasks.spawn_droppable(tracing::info_span!("nodegroups"), async move { keeper.keep().await });
+    let (backend, stop) = (Arc::clone(backend), tasks.stopping());
+    tasks.spawn(tracing::info_span!("nodegroups"), async move {
+        writer.write_statuses(&*backend, &stop).await;
+    });
+}
+
+/// Says why the server cannot scale: the groups or the view of the machines cannot be used.
+fn usable(groups: &Groups, backend: &dyn Backend) -> Result<(), String> {
+    groups.usable().and_then(|()| backend.usable())
+}
+
+/// Sets gRPC health by the groups and the view of the machines, forever.
+async fn follow_health(services: Services, groups: Arc<Groups>, backend: Arc<dyn Backend>) {
     loop {
-        services.set_serving(backend.usable().is_ok()).await;
+        services.set_serving(usable(&groups, &*backend).is_ok()).await;
         tokio::time::sleep(HEALTH).await;
     }
 }
@@ -310,7 +385,7 @@ fn show(metrics: &AutoscalerMetrics, groups: Arc<Groups>, backend: Arc<dyn Backe
         AutoscalerReading {
             groups: groups.answering().into_iter().map(reading).collect(),
             view_age,
-            trouble: backend.usable().err(),
+            trouble: usable(&groups, &*backend).err(),
         }
     }));
 }

@@ -4,6 +4,7 @@ mod journal;
 mod vcenter;
 
 use std::{
+    io::Write as _,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -11,8 +12,8 @@ use std::{
 
 use anyhow::Context as _;
 use provider::{
-    AutoscalerBackend, AutoscalerDeps, Clock, GroupsFile, HealthEndpoint, InputError,
-    SupervisorLink, Telemetry, TlsFiles,
+    AutoscalerBackend, AutoscalerDeps, Clock, GroupsFile, GroupsSource, HealthEndpoint, InputError,
+    NODE_GROUP_DEFINITION, SupervisorLink, Telemetry, TlsFiles,
     cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 use tokio::net::TcpListener;
@@ -22,7 +23,7 @@ use super::{
     Failure,
     endpoint::endpoint_with,
     files::{read_text, unreadable},
-    kube::{client_from, client_from_file, supervisor_client},
+    kube::{client_from, client_from_file, client_of_this_cluster, supervisor_client},
     serve::{clock, seed, until_done, until_signal},
 };
 
@@ -36,6 +37,9 @@ pub(crate) fn run(arguments: AutoscalerArguments) -> Result<(), Failure> {
 }
 
 async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
+    if arguments.print_crd {
+        return print_definition();
+    }
     let (clock, seed) = (clock(), seed());
     let backend = backend(&arguments, &clock, seed).await?;
     let stop = CancellationToken::new();
@@ -47,7 +51,7 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
     };
     let deps = AutoscalerDeps {
         backend,
-        groups: arguments.groups.clone().map(groups_file),
+        groups: groups(&arguments).await?,
         tls: tls(&arguments),
         gpu_label: arguments.gpu_label,
         telemetry: Arc::clone(&telemetry),
@@ -128,6 +132,25 @@ async fn backend(
             Ok(AutoscalerBackend::ClusterApi { client, settings: arguments.cluster_api() })
         }
     }
+}
+
+/// Prints the definition of NodeGroups.
+fn print_definition() -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(NODE_GROUP_DEFINITION.as_bytes()).and_then(|()| out.flush());
+    Ok(written.context("cannot print the definition")?)
+}
+
+/// Returns the source of the groups; `None` with Cluster API.
+async fn groups(arguments: &AutoscalerArguments) -> Result<Option<GroupsSource>, InputError> {
+    let Some(settings) = arguments.node_groups() else {
+        return Ok(arguments.groups.clone().map(groups_file).map(GroupsSource::File));
+    };
+    let client = match arguments.groups_kubeconfig.as_deref() {
+        Some(path) => client_from_file("groups-kubeconfig", path, None).await?,
+        None => client_of_this_cluster("--groups-kubeconfig")?,
+    };
+    Ok(Some(GroupsSource::Objects { client, settings }))
 }
 
 /// Returns the reader of the file with the groups.

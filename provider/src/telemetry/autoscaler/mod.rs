@@ -1,7 +1,7 @@
 //! Metrics of the server for the Cluster Autoscaler. Those of its calls have the names and codes of
 //! `github.com/grpc-ecosystem/go-grpc-middleware: providers/prometheus`.
 //!
-//! The values of labels come from the protocol and from the file with the groups, never from a
+//! The values of labels come from the protocol and from the definitions of the groups, never from a
 //! request, so that no caller can add one.
 
 use std::{
@@ -125,6 +125,7 @@ pub(crate) struct AutoscalerMetrics {
     view_age: Gauge<f64, AtomicU64>,
     reads: Family<ResultLabel, Count>,
     refused: Number,
+    status_writes: Family<ResultLabel, Count>,
     /// Groups whose metrics exist.
     shown: Mutex<BTreeSet<String>>,
     probe: Mutex<Option<Probe>>,
@@ -146,6 +147,7 @@ impl Default for AutoscalerMetrics {
             view_age: Gauge::default(),
             reads: Family::default(),
             refused: Gauge::default(),
+            status_writes: Family::default(),
             shown: Mutex::default(),
             probe: Mutex::default(),
         }
@@ -177,8 +179,13 @@ impl AutoscalerMetrics {
         );
         registry.register(
             "vsphere_autoscaler_groups_refused",
-            "Groups of the file that the server ignores because of a mistake",
+            "Groups that the server ignores because of a mistake",
             self.refused.clone(),
+        );
+        registry.register(
+            "vsphere_autoscaler_node_group_status_writes",
+            "Writes of the status of a NodeGroup, by result: `written` or `failed`",
+            self.status_writes.clone(),
         );
     }
 
@@ -257,6 +264,12 @@ impl AutoscalerMetrics {
     /// Sets the number of groups that the server ignores.
     pub(crate) fn set_refused(&self, n_groups: usize) {
         self.refused.set(gauge_value(n_groups));
+    }
+
+    /// Counts a write of the status of a NodeGroup.
+    pub(crate) fn status_written(&self, is_written: bool) {
+        let result = if is_written { "written" } else { "failed" };
+        self.status_writes.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Sets the function that returns the state of the server.

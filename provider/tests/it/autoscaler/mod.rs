@@ -6,6 +6,7 @@ mod client;
 mod crashes;
 mod groups;
 mod lost;
+mod objects;
 mod others;
 mod world;
 

@@ -53,7 +53,7 @@ struct Controller {
 
 impl Management {
     /// A Supervisor with the definitions of these kinds.
-    async fn supervisor(kinds: &[&str]) -> Self {
+    pub(crate) async fn supervisor(kinds: &[&str]) -> Self {
         let sim = Sim::builder().topology(Topology::zones(1).machines(0).supervisor()).start();
         let (controller, test) = {
             let supervisor = sim.supervisor().unwrap();
@@ -93,7 +93,7 @@ impl Management {
     }
 
     /// Gives the controller the role of the documentation, and no other.
-    async fn grant(&self, role: &str) {
+    pub(crate) async fn grant(&self, role: &str) {
         let roles = "/apis/rbac.authorization.k8s.io/v1";
         let role: Value = serde_saphyr::from_str(role).unwrap();
         let name = &role["metadata"]["name"];

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use provider::{
-    AutoscalerBackend, AutoscalerDeps, Clock, GroupsFile, Listener, SupervisorLink, Telemetry,
-    TlsFiles, TokenSource, VmOperatorVersion, authenticated,
+    AutoscalerBackend, AutoscalerDeps, Clock, GroupsSource, Listener, NodeGroupSettings,
+    SupervisorLink, Telemetry, TlsFiles, TokenSource, VmOperatorVersion, authenticated,
 };
 use serde_json::{Value, json};
 use sim::faults::{Action, KubeStatus, Rule};
@@ -80,12 +80,19 @@ impl Platform {
     }
 }
 
+/// Source of the groups of a process.
+#[derive(Clone)]
+enum Source {
+    File(Arc<str>),
+    Objects(kube::Client, NodeGroupSettings),
+}
+
 /// Our server and the sim behind it. Clones share both.
 #[derive(Clone)]
 pub struct Ours {
     platform: Platform,
     sim: Arc<Sim>,
-    groups: Arc<str>,
+    groups: Source,
     seed: u64,
     tls: Option<Arc<TlsMaterial>>,
     running: Arc<Mutex<Option<Running>>>,
@@ -153,8 +160,15 @@ impl Ours {
         ours.with_minimum().await
     }
 
-    /// Gives the group `pair` the machine that its minimum demands.
-    async fn with_minimum(self) -> Result<Self, String> {
+    /// The groups of [`Self::for_checks`], as a file.
+    pub const GROUPS: &'static str = GROUPS;
+
+    /// Gives the group `pair` of the checks the machine that its minimum demands.
+    ///
+    /// # Errors
+    ///
+    /// If the machine cannot be requested.
+    pub async fn with_minimum(self) -> Result<Self, String> {
         let ours = self;
         let connection = ours.connect(Credentials::Expected).await.map_err(|it| it.to_string())?;
         let request = super::wire::Resize::new(&ours.platform.id("pair"), 1);
@@ -242,7 +256,7 @@ impl Ours {
         Self {
             platform,
             sim,
-            groups: groups.into(),
+            groups: Source::File(groups.into()),
             seed,
             tls: tls.map(Arc::new),
             running: Arc::default(),
@@ -254,7 +268,13 @@ impl Ours {
     /// Returns the same sim for processes of the server with another file of groups.
     #[must_use]
     pub fn with_groups(self, groups: String) -> Self {
-        Self { groups: groups.into(), ..self }
+        Self { groups: Source::File(groups.into()), ..self }
+    }
+
+    /// Returns the same sim for processes of the server with the NodeGroups of a cluster.
+    #[must_use]
+    pub fn with_objects(self, client: kube::Client, settings: NodeGroupSettings) -> Self {
+        Self { groups: Source::Objects(client, settings), ..self }
     }
 
     /// Returns the journal of a server over a vCenter.
@@ -305,13 +325,18 @@ impl Ours {
     pub async fn run(&self, seed: u64) -> Result<(), String> {
         let stop = CancellationToken::new();
         let telemetry = Arc::new(Telemetry::of_autoscaler());
-        let groups = Arc::clone(&self.groups);
-        let file: GroupsFile = Arc::new(move || Ok(("groups.yaml".to_owned(), groups.to_string())));
-        let has_file = !matches!(self.platform, Platform::ClusterApi(_));
+        let groups = match self.groups.clone() {
+            Source::Objects(client, settings) => GroupsSource::Objects { client, settings },
+            Source::File(text) => {
+                let read = move || Ok(("groups.yaml".to_owned(), text.to_string()));
+                GroupsSource::File(Arc::new(read))
+            }
+        };
+        let has_objects = matches!(self.platform, Platform::ClusterApi(_));
         let clock = Clock::starting_at(sim::VIRTUAL_EPOCH);
         let deps = AutoscalerDeps {
             backend: self.backend(&clock, seed).await?,
-            groups: has_file.then_some(file),
+            groups: (!has_objects).then_some(groups),
             tls: self.tls.clone().map(tls_files),
             gpu_label: GPU_LABEL.to_owned(),
             telemetry: Arc::clone(&telemetry),
@@ -364,6 +389,13 @@ impl Ours {
     pub fn metrics(&self) -> String {
         let running = self.running.lock().expect("no holder panics");
         running.as_ref().map(|it| it.telemetry.metrics()).unwrap_or_default()
+    }
+
+    /// Returns why the server is not ready; `None` if it is.
+    pub fn trouble(&self) -> Option<String> {
+        let running = self.running.lock().expect("no holder panics");
+        let checks = running.as_ref().map(|it| it.telemetry.readiness()).unwrap_or_default();
+        checks.into_iter().find_map(|(_, outcome)| outcome.err())
     }
 
     /// Kills the process of the server.

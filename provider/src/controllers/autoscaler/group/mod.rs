@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::controllers::quantity::Quantity;
 
 pub(crate) use clone::{BootstrapFormat, CloneMode, CloneShape};
-pub(crate) use file::parse;
+pub(crate) use file::{parse, read_spec};
 pub(crate) use template::{Capacity, Platform, node};
 
 /// ID of a group. The autoscaler uses it in logs, metrics and its status.

@@ -277,7 +277,8 @@ impl CloudProvider for Service {
         _: Request<protocol::RefreshRequest>,
     ) -> Answer<protocol::RefreshResponse> {
         self.groups.request_reload();
-        self.backend.usable().map_err(|why| Status::unavailable(one_line(&why)))?;
+        let usable = super::super::usable(&self.groups, &*self.backend);
+        usable.map_err(|why| Status::unavailable(one_line(&why)))?;
         Ok(Response::new(protocol::RefreshResponse {}))
     }
 

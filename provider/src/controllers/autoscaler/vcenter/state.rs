@@ -166,6 +166,10 @@ impl State {
             return false;
         }
         let known = std::mem::replace(&mut self.groups, groups);
+        if known.is_empty() {
+            // A view without groups has shown no machine.
+            self.viewed_at = None;
+        }
         // The mark of a machine may name an added group, and a group may have another folder.
         self.examined.clear();
         let groups = &self.groups;
@@ -178,6 +182,14 @@ impl State {
             }
         }
         true
+    }
+
+    /// Notes a view that began at this time, unless groups exist by now.
+    pub(super) fn view_without_groups(&mut self, began: Instant) {
+        if self.groups.is_empty() {
+            self.examined_for.clear();
+            self.viewed_at = Some(began);
+        }
     }
 
     /// The machines that are not deleted, oldest first.
@@ -343,6 +355,22 @@ mod tests {
         assert_eq!(uses(&["a"]), (false, false));
         assert_eq!(uses(&["a", "b"]), (true, true));
         assert_eq!(uses(&["b"]), (true, true));
+    }
+
+    #[tokio::test]
+    async fn a_view_without_groups_is_current_until_there_are_groups() {
+        let mut state = State::new(Journal::new(Uuid::nil()));
+        state.examined_for = ["a".to_owned()].into();
+        state.view_without_groups(Instant::now());
+        assert!(state.viewed_at.is_some());
+        assert_eq!(state.contradiction(None), None);
+        state.use_groups(groups(&["a"]));
+        assert_eq!(state.viewed_at, None, "no view has shown the machines of this group");
+        state.view_without_groups(Instant::now());
+        assert_eq!(state.viewed_at, None, "a view that began before the group was there");
+        state.viewed_at = Some(Instant::now());
+        state.use_groups(groups(&["a", "b"]));
+        assert!(state.viewed_at.is_some());
     }
 
     #[test]

@@ -34,6 +34,7 @@ impl VcenterMachines {
         let mut sources_at: Option<Instant> = None;
         while !stop.is_cancelled() {
             if self.state().groups.is_empty() {
+                self.view_nothing().await;
                 self.pause(stop).await;
                 continue;
             }
@@ -48,6 +49,18 @@ impl VcenterMachines {
             }
             self.0.wake.notify_one();
             self.pause(stop).await;
+        }
+    }
+
+    /// Takes the view without groups, which has no machines. It is current if the vCenter answers.
+    async fn view_nothing(&self) {
+        let began = Instant::now();
+        let result = self.0.vcenter.session().await.map(drop);
+        match result {
+            Ok(()) => self.state().view_without_groups(began),
+            Err(err) => {
+                tracing::warn!(error = %Chain(&err), "there are no groups, and the vCenter does not answer; retrying");
+            }
         }
     }
 

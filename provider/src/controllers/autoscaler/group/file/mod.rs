@@ -144,6 +144,28 @@ pub(crate) fn parse(
     Ok(parsed)
 }
 
+/// Reads a group whose keys are those of a group in a file, except `name`, which the caller knows.
+///
+/// # Errors
+///
+/// As those in [`ParsedGroups::refused`]; also if the keys contain `name`.
+pub(crate) fn read_spec(
+    name: &str,
+    spec: &Value,
+    machines: &MachineKind,
+) -> Result<Group, InputError> {
+    let Some(keys) = spec.as_object() else {
+        let err = InputError::new("is not a map of keys");
+        return Err(err.remedy("docs/autoscaler.md, Groups, describes every key"));
+    };
+    let mut keys = keys.clone();
+    if keys.insert("name".to_owned(), name.into()).is_some() {
+        let err = InputError::new("the name of the object is that of the group");
+        return Err(err.remedy("remove the key").at_key("name"));
+    }
+    read(&Value::Object(keys), machines)
+}
+
 fn read(value: &Value, machines: &MachineKind) -> Result<Group, InputError> {
     let it: GroupInFile = serde_path_to_error::deserialize(value).map_err(|err| {
         let place = err.path().to_string();
