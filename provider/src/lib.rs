@@ -79,7 +79,7 @@ pub use controllers::autoscaler::{
     AutoscalerBackend, AutoscalerDeps, AutoscalerJournal, AutoscalerPanicked, AutoscalerServer,
     BootstrapReader, ClusterApiSettings, ConfigMapJournal, GroupsFile, GroupsSource, JournalError,
     JournalStore, KubeletReservation, NODE_GROUP_DEFINITION, NodeGroupSettings, TlsFiles,
-    VcenterLink,
+    VcenterLink, check_autoscaler_files,
 };
 pub use input::InputError;
 pub use instances::{

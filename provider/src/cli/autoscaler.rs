@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
 };
 
@@ -177,6 +177,32 @@ pub struct AutoscalerArguments {
     /// Verbosity of the log: 0 to 3 logs info and above, 4 and 5 also debug, 6 and more also trace
     #[arg(short, long, default_value_t = 2)]
     pub v: u8,
+    /// True if the machines are those of the Supervisor that the provider around the server uses.
+    #[arg(skip)]
+    pub shares_supervisor: bool,
+}
+
+/// Flags that a server beside the controllers of a provider does not have: the process has one log, one
+/// HTTPS endpoint, and its own commands.
+const OF_PROCESS: [&str; 7] = [
+    "v",
+    "secure_port",
+    "bind_address",
+    "authentication_kubeconfig",
+    "authorization_kubeconfig",
+    "authorization_always_allow_paths",
+    "print_crd",
+];
+
+/// Parts of a provider that a server beside its controllers uses unless its flags say otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Surroundings<'a> {
+    /// True in Supervisor mode.
+    pub(super) is_supervisor: bool,
+    /// `--cloud-config` of the provider.
+    pub(super) cloud_config: &'a Path,
+    /// `--kubeconfig` of the provider.
+    pub(super) kubeconfig: Option<&'a Path>,
 }
 
 impl AutoscalerArguments {
@@ -251,6 +277,59 @@ fn config_map(text: &str) -> Result<(String, String), InputError> {
     Ok((parts.0.to_owned(), parts.1.to_owned()))
 }
 
+impl AutoscalerArguments {
+    /// Sets options that are not given to what the provider around the server uses.
+    fn take_from(&mut self, around: Surroundings<'_>) {
+        let kubeconfig = || around.kubeconfig.map(Path::to_owned);
+        if self.groups_from_cluster && self.groups_kubeconfig.is_none() {
+            self.groups_kubeconfig = kubeconfig();
+        }
+        match self.backend {
+            AutoscalerBackendName::Supervisor => {
+                self.shares_supervisor =
+                    around.is_supervisor && self.supervisor_kubeconfig.is_none();
+            }
+            AutoscalerBackendName::Vcenter => {
+                if !around.is_supervisor && self.cloud_config.is_none() {
+                    self.cloud_config = Some(around.cloud_config.to_owned());
+                }
+                if self.journal_kubeconfig.is_none() {
+                    self.journal_kubeconfig = kubeconfig();
+                }
+            }
+            AutoscalerBackendName::ClusterApi => {}
+        }
+    }
+}
+
+/// Parses the flags of a server beside the controllers of a provider; `None` without flags.
+pub(super) fn parse_beside(
+    flags: Vec<String>,
+    around: Surroundings<'_>,
+) -> Result<Option<AutoscalerArguments>, InputError> {
+    if flags.is_empty() {
+        return Ok(None);
+    }
+    let words = std::iter::once("provider autoscaler".to_owned()).chain(flags);
+    let matches = autoscaler_command().try_get_matches_from(words).map_err(|err| one_line(&err))?;
+    let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    if let Some(id) = OF_PROCESS.iter().find(given) {
+        let err = InputError::new("has no effect beside the controllers of a provider");
+        return Err(err
+            .remedy("remove it, or write the flag of the provider")
+            .in_flag(&id.replace('_', "-")));
+    }
+    checked(&matches, Some(around)).map(Some)
+}
+
+/// Returns the problem in an error of clap, without its usage.
+fn one_line(err: &clap::Error) -> InputError {
+    let text = err.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    let problem = line.strip_prefix("error: ").unwrap_or("only flags with values are possible");
+    InputError::new(problem.to_owned()).remedy("`provider autoscaler --help` lists the flags")
+}
+
 /// Checks that the options that the backend needs are given.
 fn require_options(of: &AutoscalerArguments) -> Result<(), InputError> {
     let backend = of.backend.as_str();
@@ -273,7 +352,8 @@ fn require_options(of: &AutoscalerArguments) -> Result<(), InputError> {
     }
     match of.backend {
         AutoscalerBackendName::Supervisor => {
-            require("supervisor-kubeconfig", of.supervisor_kubeconfig.is_some(), another)
+            let is_known = of.supervisor_kubeconfig.is_some() || of.shares_supervisor;
+            require("supervisor-kubeconfig", is_known, another)
         }
         AutoscalerBackendName::Vcenter => {
             require("cloud-config", of.cloud_config.is_some(), another)?;
@@ -314,11 +394,23 @@ pub fn parse_autoscaler(
 ) -> Result<AutoscalerArguments, ArgumentsError> {
     let words = std::iter::once("provider autoscaler".to_owned()).chain(arguments);
     let matches = autoscaler_command().try_get_matches_from(words)?;
-    let parsed = AutoscalerArguments::from_arg_matches(&matches)?;
+    Ok(checked(&matches, None)?)
+}
+
+/// Checks the options together. `around` has the parts of a provider that the server may use.
+fn checked(
+    matches: &ArgMatches,
+    around: Option<Surroundings<'_>>,
+) -> Result<AutoscalerArguments, InputError> {
+    let parsed = AutoscalerArguments::from_arg_matches(matches);
+    let mut parsed = parsed.map_err(|err| one_line(&err))?;
     if parsed.print_crd {
         return Ok(parsed);
     }
-    refuse_options_of_other_backends(&matches, parsed.backend)?;
+    refuse_options_of_other_backends(matches, parsed.backend)?;
+    if let Some(around) = around {
+        parsed.take_from(around);
+    }
     require_options(&parsed)?;
     let is_plain = parsed.tls_cert_file.is_none();
     if is_plain && !parsed.listen.ip().is_loopback() && !parsed.insecure_plain_text {
@@ -327,7 +419,7 @@ pub fn parse_autoscaler(
             "is an address that other hosts can reach, and whoever connects without TLS can create and delete machines",
         );
         let remedy = "set --tls-cert-file, --tls-private-key-file and --client-ca-file, or --insecure-plain-text";
-        return Err(err.remedy(remedy).in_flag("listen").into());
+        return Err(err.remedy(remedy).in_flag("listen"));
     }
     Ok(parsed)
 }

@@ -165,6 +165,12 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     value("kubeconfig", "FILE", "", "Path of a kubeconfig; if empty, in-cluster configuration"),
     value("master", "URL", "", "Address of the API server; overrides that of the kubeconfig"),
+    list(
+        "autoscaler",
+        "FLAG",
+        "",
+        "Also serves Cluster Autoscalers while this replica leads, with this flag of `provider autoscaler`; repeat it for each flag, such as --autoscaler=--groups=FILE",
+    ),
     list("controllers", "LIST", "*", "Controllers to run: *, NAME, or -NAME to leave one out"),
     value(
         "node-status-update-frequency",

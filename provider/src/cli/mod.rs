@@ -57,6 +57,8 @@ pub struct Arguments {
     pub json_logs: bool,
     /// `--cloud-provider=vsphere-paravirtual` and its flags; `None` in vCenter mode.
     pub supervisor: Option<SupervisorArguments>,
+    /// `--autoscaler`: the server for Cluster Autoscalers beside the controllers; `None` without one.
+    pub autoscaler: Option<AutoscalerArguments>,
     /// Options of [`run`](crate::run).
     pub options: Options,
     /// Notes to log once at start.
@@ -164,9 +166,19 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         notes.extend(supervisor::notes_elsewhere(&matches));
         None
     };
+    let (cloud_config, kubeconfig) =
+        (PathBuf::from(cloud_config), path("kubeconfig").map(PathBuf::from));
+    let around = autoscaler::Surroundings {
+        is_supervisor,
+        cloud_config: &cloud_config,
+        kubeconfig: kubeconfig.as_deref(),
+    };
+    let flags_of_server = flags.all("autoscaler").into_iter().filter(|it| !it.is_empty());
+    let autoscaler = autoscaler::parse_beside(flags_of_server.collect(), around)
+        .map_err(|err| InputError::new(err.to_string()).in_flag("autoscaler"))?;
     Ok(Arguments {
-        cloud_config: cloud_config.into(),
-        kubeconfig: path("kubeconfig").map(PathBuf::from),
+        cloud_config,
+        kubeconfig,
         master: path("master"),
         bind_address: flags
             .parsed("bind-address", "is not an IP address: expected one such as 0.0.0.0 or ::")?,
@@ -180,6 +192,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         verbosity: flags.parsed("v", "is not a number from 0 to 255")?,
         json_logs: is_json(flags)?,
         supervisor,
+        autoscaler,
         options,
         notes,
     })

@@ -101,6 +101,7 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
     };
     let kube = runtime.block_on(kube::client(arguments))?;
     let endpoint = runtime.block_on(endpoint::endpoint(arguments))?;
+    arguments.autoscaler.as_ref().map_or(Ok(()), autoscaler::check_beside)?;
     Ok(Preparation { read, supervisor, kube, endpoint })
 }
 

@@ -4,12 +4,15 @@
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use provider::{Clock, Config, Deps, Options, TimeSource, VcenterConfig, cli::Arguments};
+use provider::{
+    Clock, Config, Deps, Options, Telemetry, TimeSource, VcenterConfig, cli::Arguments,
+};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Failure, LoadedConfig, Preparation,
+    autoscaler::side_server,
     files::read_secrets,
     signals::{SignalAction, Signals},
     watched::WatchedFiles,
@@ -86,6 +89,14 @@ async fn serve(arguments: Arguments, prepared: Preparation) -> anyhow::Result<()
     options.skip_node_deletion = std::env::var_os("SKIP_NODE_DELETION").is_some();
     let Preparation { read, supervisor, kube, endpoint } = prepared;
     let LoadedConfig { config, text, transports } = read;
+    let (clock, seed) = (clock(), seed());
+    let telemetry = Arc::new(match &arguments.autoscaler {
+        Some(_) => Telemetry::with_autoscaler(),
+        None => Telemetry::default(),
+    });
+    let side_server = arguments.autoscaler.map(|of| {
+        side_server(of, (clock.clone(), seed), Arc::clone(&telemetry), supervisor.clone())
+    });
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
             let found = transports.get(&vcenter.endpoint.name).cloned();
@@ -94,11 +105,13 @@ async fn serve(arguments: Arguments, prepared: Preparation) -> anyhow::Result<()
             })
         }),
         supervisor,
+        side_server,
+        telemetry,
         secret_files: Some(Arc::new(|path: &Path| {
             read_secrets(path).map_err(|err| format!("{}: {err}", path.display()))
         })),
-        clock: clock(),
-        seed: seed(),
+        clock,
+        seed,
         identity: identity(),
         ..Deps::new(kube)
     };

@@ -333,7 +333,7 @@ pub(crate) async fn serve_cluster(cluster: Cluster) -> u16 {
 
 /// A vCenter and a cluster with one node, and a directory with the configuration files for a
 /// process.
-struct Lab {
+pub(crate) struct Lab {
     vcenter: Vcenter,
     cluster: Cluster,
     cluster_address: String,
@@ -341,7 +341,7 @@ struct Lab {
 }
 
 impl Lab {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
         vcenter.add("vm-1", &scenarios::uuid(1), "node-001", Some("10.0.0.1"));
         cluster.join("node-001", &scenarios::swapped(1));
@@ -371,11 +371,11 @@ impl Lab {
         Process::spawn(command.env(variables[1], exceptions))
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.directory.path().join(name).display().to_string()
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
@@ -386,7 +386,7 @@ impl Lab {
         std::iter::once(config).chain(rest).collect()
     }
 
-    fn with_kubeconfig(&self) -> Vec<String> {
+    pub(crate) fn with_kubeconfig(&self) -> Vec<String> {
         let mut arguments = self.arguments();
         arguments.push(format!("--kubeconfig={}", self.path("kubeconfig")));
         arguments
@@ -409,7 +409,7 @@ impl Lab {
         ended.await.unwrap()
     }
 
-    fn assert_logged_out(&self) {
+    pub(crate) fn assert_logged_out(&self) {
         assert!(self.vcenter.take_calls().contains_key("Logout"), "no logout");
         assert!(!self.vcenter.has_session());
     }

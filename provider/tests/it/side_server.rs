@@ -1,13 +1,21 @@
 //! Tests of a server that runs beside the controllers: it runs while its replica leads, and only then.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    process::Command,
+    sync::{Arc, Mutex},
+};
 
 use futures::FutureExt as _;
 use provider::{LeaderElection, Options, RunError, SideServer, Telemetry};
-use tokio::time::sleep;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::sleep,
+};
 
 use crate::{
     cluster::Cluster,
+    process::{Lab as ProcessLab, Process},
     scenarios::{Lab, PLAIN, SECOND, start, start_edited},
     vcenter::Vcenter,
 };
@@ -113,4 +121,72 @@ async fn a_provider_without_autoscaler_has_no_check_of_one() {
     assert!(!lab.telemetry.metrics().contains("vsphere_autoscaler"));
     assert!(Telemetry::with_autoscaler().metrics().contains("vsphere_autoscaler"));
     lab.finish().await;
+}
+
+/// Returns true if a server of HTTP/2 answers at this address.
+async fn answers(address: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address).await else { return false };
+    let empty_settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&empty_settings).await.unwrap();
+    let mut head = [0; 9];
+    // The fourth byte is the kind of the frame; 4 is SETTINGS.
+    stream.read_exact(&mut head).await.is_ok() && head[3] == 4
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_serves_autoscalers_beside_its_controllers_until_it_stops() {
+    let lab = ProcessLab::new().await;
+    let mut arguments = lab.with_kubeconfig();
+    let kubeconfig = format!("--management-kubeconfig={}", lab.path("kubeconfig"));
+    for flag in ["--backend=cluster-api", &kubeconfig, "--listen=127.0.0.1:0"] {
+        arguments.push(format!("--autoscaler={flag}"));
+    }
+    let process = tokio::task::spawn_blocking(move || {
+        let process = Process::start(&arguments);
+        // Both lines come in any order.
+        let line = process.until("serving autoscalers WITHOUT TLS");
+        process.until("initialized");
+        (process, line)
+    });
+    let (mut process, line) = process.await.unwrap();
+    let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
+    assert!(answers(address).await, "{line}");
+    let id = process.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let code = tokio::task::spawn_blocking(move || process.child.wait().unwrap().code());
+    assert_eq!(code.await.unwrap(), Some(0));
+    assert!(!answers(address).await);
+    lab.assert_logged_out();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_files_of_the_server_are_refused_before_anything_starts() {
+    let lab = ProcessLab::new().await;
+    lab.write("groups.yaml", "groups: [{name: a, max: 1, speed: 3}]");
+    for (flags, wanted) in [
+        (&["--groups=/nowhere/groups.yaml"][..], "--autoscaler: --groups /nowhere/groups.yaml: "),
+        (&["--groups=GROUPS"], "speed"),
+        (
+            &[
+                "--groups=GROUPS",
+                "--tls-cert-file=/no/c",
+                "--tls-private-key-file=/no/k",
+                "--client-ca-file=/no/a",
+            ],
+            "speed",
+        ),
+    ] {
+        let mut arguments = lab.with_kubeconfig();
+        let groups = lab.path("groups.yaml");
+        let of_backend = ["--backend=vcenter", "--journal=/nowhere/journal"];
+        for flag in of_backend.iter().chain(flags) {
+            arguments.push(format!("--autoscaler={}", flag.replace("GROUPS", &groups)));
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+        let output = command.args(&arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(wanted), "{said}");
+    }
 }

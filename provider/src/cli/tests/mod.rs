@@ -293,3 +293,44 @@ fn the_flags_of_the_endpoint_are_read_as_upstream_reads_them() {
         assert!(said.starts_with(wanted), "{words}: {said}");
     }
 }
+
+#[test]
+fn a_server_for_autoscalers_takes_what_it_lacks_from_the_provider() {
+    let parsed = |line: &str| {
+        let arguments = parse_line(line).unwrap();
+        arguments.autoscaler.unwrap()
+    };
+    assert_eq!(parse_line("--cloud-config=c").unwrap().autoscaler, None);
+    let of_vcenter = parsed(
+        "--cloud-config=c --kubeconfig=k --autoscaler=--backend=vcenter --autoscaler=--groups=g \
+         --autoscaler --journal-config-map=ns/j",
+    );
+    assert_eq!(of_vcenter.cloud_config, Some("c".into()));
+    assert_eq!(of_vcenter.journal_kubeconfig, Some("k".into()));
+    assert!(!of_vcenter.shares_supervisor);
+    let supervisor = "--cloud-provider=vsphere-paravirtual --cloud-config=c \
+                      --cluster-name=blue --autoscaler=--groups=g";
+    assert!(parsed(supervisor).shares_supervisor);
+    let other = parsed(&format!("{supervisor} --autoscaler=--supervisor-kubeconfig=s"));
+    assert!(!other.shares_supervisor);
+    assert_eq!(other.supervisor_kubeconfig, Some("s".into()));
+}
+
+#[test]
+fn wrong_flags_of_a_server_for_autoscalers_are_refused_by_name() {
+    for (flags, wanted) in [
+        (&["--groups=g"][..], "--autoscaler: --supervisor-kubeconfig: is required"),
+        (&["--backend=vcenter", "--groups=g"], "--autoscaler: --journal: is required"),
+        (&["--secure-port=1"], "--autoscaler: --secure-port: has no effect beside the controllers"),
+        (&["--v=4"], "--autoscaler: --v: has no effect beside the controllers"),
+        (&["--print-crd"], "--autoscaler: --print-crd: has no effect beside"),
+        (&["--speed=3"], "--autoscaler: unexpected argument '--speed' found"),
+        (&["groups"], "--autoscaler: unexpected argument 'groups' found"),
+        (&["--help"], "--autoscaler: only flags with values are possible"),
+    ] {
+        let flags: Vec<String> = flags.iter().map(|it| format!("--autoscaler={it}")).collect();
+        let err = parse_line(&format!("--cloud-config=c {}", flags.join(" "))).unwrap_err();
+        let err = err.to_string();
+        assert!(err.starts_with(wanted), "{err}");
+    }
+}

@@ -265,6 +265,29 @@ fn check(settings: &NodeGroupSettings, machines: &MachineKind) -> Result<(), Inp
     }
 }
 
+/// Checks the files of a server that starts later, without sending a request: that of the groups and
+/// those of TLS. The machines of the groups are clones or VirtualMachine objects.
+///
+/// # Errors
+///
+/// If a file cannot be read or used.
+#[doc(hidden)]
+pub fn check_autoscaler_files(
+    groups: Option<GroupsFile>,
+    tls: Option<TlsFiles>,
+    are_clones: bool,
+) -> Result<(), InputError> {
+    if let Some(file) = groups {
+        let machines = match are_clones {
+            true => MachineKind::Clone,
+            // The namespace is only a part of the IDs of groups.
+            false => MachineKind::virtual_machines(""),
+        };
+        Groups::read(file, machines, Arc::default())?;
+    }
+    tls.map(Tls::read).transpose().map(drop)
+}
+
 impl AutoscalerServer {
     /// Serves autoscalers that connect to `listener`, until the stop.
     ///

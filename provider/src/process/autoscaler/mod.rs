@@ -1,5 +1,6 @@
 //! `provider autoscaler` as a process: kubeconfig, files, signals and the socket.
 
+mod beside;
 mod journal;
 mod vcenter;
 
@@ -12,8 +13,8 @@ use std::{
 
 use anyhow::Context as _;
 use provider::{
-    AutoscalerBackend, AutoscalerDeps, Clock, GroupsFile, GroupsSource, HealthEndpoint, InputError,
-    NODE_GROUP_DEFINITION, SupervisorLink, Telemetry, TlsFiles,
+    AutoscalerBackend, AutoscalerDeps, AutoscalerServer, Clock, GroupsFile, GroupsSource,
+    HealthEndpoint, InputError, NODE_GROUP_DEFINITION, SupervisorLink, Telemetry, TlsFiles,
     cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 use tokio::net::TcpListener;
@@ -26,6 +27,8 @@ use super::{
     kube::{client_from, client_from_file, client_of_this_cluster, supervisor_client},
     serve::{clock, seed, until_done, until_signal},
 };
+
+pub(crate) use beside::{check_beside, side_server};
 
 /// Runs the server until a signal.
 ///
@@ -40,35 +43,20 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
     if arguments.print_crd {
         return print_definition();
     }
-    let (clock, seed) = (clock(), seed());
-    let backend = backend(&arguments, &clock, seed).await?;
     let stop = CancellationToken::new();
-    let address = arguments.listen;
-    let telemetry = Arc::new(Telemetry::of_autoscaler());
+    let parts = Parts {
+        clock: clock(),
+        seed: seed(),
+        telemetry: Arc::new(Telemetry::of_autoscaler()),
+        supervisor: None,
+    };
     let endpoint = match arguments.serving() {
         None => None,
         Some((address, serving)) => Some((address, endpoint_with(&serving).await?)),
     };
-    let deps = AutoscalerDeps {
-        backend,
-        groups: groups(&arguments).await?,
-        tls: tls(&arguments),
-        gpu_label: arguments.gpu_label,
-        telemetry: Arc::clone(&telemetry),
-        clock,
-        seed,
-        stop: stop.clone(),
-    };
-    let ready = deps.prepare()?;
-    let listener = TcpListener::bind(address).await;
-    let listener =
-        listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))?;
+    let telemetry = Arc::clone(&parts.telemetry);
+    let (ready, listener) = open(&arguments, parts, stop.clone()).await?;
     let shown = show(endpoint, telemetry, stop.clone()).await?;
-    if arguments.tls_cert_file.is_some() {
-        tracing::info!(%address, "serving autoscalers with TLS; clients need a certificate");
-    } else {
-        tracing::warn!(%address, "serving autoscalers WITHOUT TLS: whoever connects can create and delete machines");
-    }
     // This task polls both, so the endpoint ends with the server at the latest.
     let serve = async {
         tokio::select! {
@@ -78,6 +66,47 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
         }
     };
     until_signal(serve, &stop, "answering open requests").await
+}
+
+/// Parts of the process that the server uses.
+#[derive(Clone)]
+struct Parts {
+    clock: Clock,
+    seed: u64,
+    telemetry: Arc<Telemetry>,
+    /// Connection of the provider around the server; `None` without one.
+    supervisor: Option<SupervisorLink>,
+}
+
+/// Reads the input of the server, and opens its port.
+async fn open(
+    arguments: &AutoscalerArguments,
+    parts: Parts,
+    stop: CancellationToken,
+) -> Result<(AutoscalerServer, TcpListener), Failure> {
+    let address = arguments.listen;
+    let deps = AutoscalerDeps {
+        backend: backend(arguments, &parts).await?,
+        groups: groups(arguments).await?,
+        tls: tls(arguments),
+        gpu_label: arguments.gpu_label.clone(),
+        telemetry: parts.telemetry,
+        clock: parts.clock,
+        seed: parts.seed,
+        stop,
+    };
+    let ready = deps.prepare()?;
+    let listener = TcpListener::bind(address).await;
+    let listener =
+        listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))?;
+    // The system picks the port in place of 0.
+    let address = listener.local_addr().unwrap_or(address);
+    if arguments.tls_cert_file.is_some() {
+        tracing::info!(%address, "serving autoscalers with TLS; clients need a certificate");
+    } else {
+        tracing::warn!(%address, "serving autoscalers WITHOUT TLS: whoever connects can create and delete machines");
+    }
+    Ok((ready, listener))
 }
 
 /// Opens the port of the HTTPS endpoint, if there is one, and returns the future that serves it and
@@ -110,17 +139,28 @@ async fn show<T>(
 /// Makes the client of the platform from its files.
 async fn backend(
     arguments: &AutoscalerArguments,
-    clock: &Clock,
-    seed: u64,
+    parts: &Parts,
 ) -> Result<AutoscalerBackend, InputError> {
+    let version = arguments.vm_operator_api_version;
     match arguments.backend {
-        AutoscalerBackendName::Vcenter => vcenter::backend(arguments, clock, seed).await,
+        AutoscalerBackendName::Vcenter => {
+            vcenter::backend(arguments, &parts.clock, parts.seed).await
+        }
+        AutoscalerBackendName::Supervisor if arguments.shares_supervisor => {
+            let missing = || InputError::new("needs Supervisor mode").in_flag("backend");
+            let SupervisorLink { client, namespace } =
+                parts.supervisor.clone().ok_or_else(missing)?;
+            let namespace = arguments.namespace.clone().unwrap_or(namespace);
+            Ok(AutoscalerBackend::Supervisor {
+                link: SupervisorLink { client, namespace },
+                version,
+            })
+        }
         AutoscalerBackendName::Supervisor => {
             let missing = || InputError::new("is required").in_flag("supervisor-kubeconfig");
             let path = arguments.supervisor_kubeconfig.as_deref().ok_or_else(missing)?;
             let (client, of_context) = supervisor_client(path).await?;
             let namespace = arguments.namespace.clone().unwrap_or(of_context);
-            let version = arguments.vm_operator_api_version;
             let link = SupervisorLink { client, namespace };
             Ok(AutoscalerBackend::Supervisor { link, version })
         }
