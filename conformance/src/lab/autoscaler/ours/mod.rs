@@ -1,7 +1,9 @@
 //! Our server over the Supervisor, the vCenter or the management cluster of a sim, in this process and
 //! in virtual time.
 
+mod acts;
 mod cluster_api;
+mod supervisor;
 mod vcenter;
 
 use std::io;
@@ -11,12 +13,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use provider::{
     AutoscalerBackend, AutoscalerDeps, Clock, GroupsSource, Listener, NodeGroupSettings,
-    SupervisorLink, Telemetry, TlsFiles, TokenSource, VmOperatorVersion, authenticated,
+    SupervisorLink, Telemetry, TlsFiles, VmOperatorVersion,
 };
 use serde_json::{Value, json};
-use sim::faults::{Action, KubeStatus, Rule};
-use sim::world::supervisor::OperatorChange;
-use sim::world::{Command, ControlPlane, Topology};
+use sim::world::Topology;
 use sim::{RuleGuard, Sim};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
@@ -39,26 +39,6 @@ const AGENT: &str = "autoscaler";
 const GPU_LABEL: &str = "example.com/gpu";
 /// Time within which the server lists the machines.
 const STARTS_IN: Duration = Duration::from_secs(2);
-
-const ZONE: &str = "/apis/topology.tanzu.vmware.com/v1alpha1/availabilityzones/zone-a";
-const SECRETS: &str = "/api/v1/namespaces/workloads/secrets";
-const BOOTSTRAP: &str = "/api/v1/namespaces/workloads/secrets/workers-bootstrap";
-
-/// Groups for the checks: one with room, one with a minimum, one with GPUs, and one that overrides a
-/// setting.
-const GROUPS: &str = "groups:
-- name: pool
-  max: 60
-  machine: &machine
-    className: best-effort-small
-    imageName: vmi-0123456789abcdef0
-    storageClass: gold
-    zone: zone-a
-    bootstrap: {secretName: workers-bootstrap}
-- {name: pair, min: 1, max: 3, machine: *machine}
-- {name: gpu, max: 2, machine: *machine, gpu: {resource: nvidia.com/gpu, type: a100, count: 1}}
-- {name: tuned, max: 2, machine: *machine, options: {scaleDownUnneededTime: 77s}}
-";
 
 /// Platform of our server's machines.
 #[derive(Clone)]
@@ -134,7 +114,7 @@ impl Ours {
     ///
     /// If sim or server cannot be started, or the machine cannot be requested.
     pub async fn for_checks(seed: u64, is_tls: bool) -> Result<Self, String> {
-        Self::start(GROUPS.to_owned(), seed, is_tls).await?.with_minimum().await
+        Self::start(supervisor::GROUPS.to_owned(), seed, is_tls).await?.with_minimum().await
     }
 
     /// Like [`Self::for_checks`], over a vCenter.
@@ -161,7 +141,7 @@ impl Ours {
     }
 
     /// The groups of [`Self::for_checks`], as a file.
-    pub const GROUPS: &'static str = GROUPS;
+    pub const GROUPS: &'static str = supervisor::GROUPS;
 
     /// Gives the group `pair` of the checks the machine that its minimum demands.
     ///
@@ -209,7 +189,7 @@ impl Ours {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "workers-bootstrap"},
             "stringData": {"user-data": "#cloud-config"},
         });
-        ours.create(SECRETS, &secret).await?;
+        ours.create(supervisor::SECRETS, &secret).await?;
         Ok(ours)
     }
 
@@ -401,163 +381,6 @@ impl Ours {
     /// Kills the process of the server.
     pub fn kill(&self) {
         self.running.lock().expect("no holder panics").take();
-    }
-
-    /// Returns a client of the Supervisor with every permission and this user agent.
-    fn client(&self, agent: &'static str) -> Result<kube::Client, String> {
-        let supervisor = self.sim.supervisor().ok_or("the sim has no Supervisor")?;
-        let service = supervisor.server().service("autoscaler");
-        let token = supervisor.admin_token().to_owned();
-        let tokens = TokenSource::new(Arc::new(move || Ok(token.clone().into_bytes())));
-        let client = kube::Client::new(service, supervisor.namespace());
-        Ok(authenticated(client, Arc::new(tokens), http::HeaderValue::from_static(agent)))
-    }
-
-    async fn create(&self, collection: &str, object: &Value) -> Result<(), String> {
-        let request = http::Request::post(collection).header("content-type", "application/json");
-        self.send(request, object.to_string().into_bytes()).await.map(drop)
-    }
-
-    async fn send(&self, request: http::request::Builder, body: Vec<u8>) -> Result<Value, String> {
-        let request = request.body(body).map_err(|err| err.to_string())?;
-        self.client("lab")?.request::<Value>(request).await.map_err(|err| err.to_string())
-    }
-
-    /// Deletes an object until [`Act::Release`] creates it again.
-    async fn take_away(&self, path: &str) -> Result<(), String> {
-        let mut object = self.send(http::Request::get(path), Vec::new()).await?;
-        self.send(http::Request::delete(path), Vec::new()).await?;
-        let name = object["metadata"]["name"].take();
-        object["metadata"] = json!({"name": name});
-        let collection = path.rsplit_once('/').map_or(path, |(collection, _)| collection);
-        let taken = (collection.to_owned(), object);
-        self.deleted.lock().expect("no holder panics").push(taken);
-        Ok(())
-    }
-
-    fn fault(&self, rule: Rule) -> Result<(), String> {
-        let rule = self.sim.fault(rule.on(sim::Face::Supervisor)).map_err(|err| err.to_string())?;
-        self.rules.lock().expect("no holder panics").push(rule);
-        Ok(())
-    }
-
-    fn reconcile(&self, reconciles: bool) -> Result<(), String> {
-        let change = OperatorChange { reconciles: Some(reconciles), ..OperatorChange::default() };
-        self.apply(Command::SetVmOperator(change))
-    }
-
-    fn apply(&self, command: Command) -> Result<(), String> {
-        self.sim.apply(command).map(drop).map_err(|err| format!("{err:?}"))
-    }
-
-    async fn release(&self) -> Result<(), String> {
-        self.rules.lock().expect("no holder panics").clear();
-        self.reconcile(true)?;
-        let deleted = std::mem::take(&mut *self.deleted.lock().expect("no holder panics"));
-        for (collection, object) in deleted {
-            self.create(&collection, &object).await?;
-        }
-        Ok(())
-    }
-
-    /// Deletes the VirtualMachine of an instance.
-    async fn destroy(&self, id: &str) -> Result<(), String> {
-        const MACHINES: &str =
-            "/apis/vmoperator.vmware.com/v1alpha6/namespaces/workloads/virtualmachines";
-        let list = self.send(http::Request::get(MACHINES), Vec::new()).await?;
-        let uuid = id.trim_start_matches("vsphere://");
-        let is_meant = |it: &&Value| it["spec"]["biosUUID"] == uuid;
-        let found = list["items"].as_array().into_iter().flatten().find(is_meant);
-        let name = found.and_then(|it| it["metadata"]["name"].as_str());
-        let name = name.ok_or_else(|| format!("no VirtualMachine has the ID {id}"))?;
-        self.send(http::Request::delete(format!("{MACHINES}/{name}")), Vec::new()).await.map(drop)
-    }
-
-    async fn act(&self, act: &Act) -> Result<(), ActError> {
-        match &self.platform {
-            Platform::Supervisor => self.act_on_supervisor(act).await.map_err(ActError::Failed),
-            Platform::Vcenter(journal) => {
-                self.act_on_vcenter(journal, act).await.map_err(ActError::Failed)
-            }
-            Platform::ClusterApi(cluster) => self.act_on_cluster_api(cluster, act).await,
-        }
-    }
-
-    async fn act_on_cluster_api(
-        &self,
-        cluster: &ManagementCluster,
-        act: &Act,
-    ) -> Result<(), ActError> {
-        if matches!(act, Act::Release | Act::StartBackend) {
-            self.rules.lock().expect("no holder panics").clear();
-        }
-        if matches!(act, Act::Restart) {
-            self.kill();
-            return self.run(self.seed).await.map_err(ActError::Failed);
-        }
-        if let Some(rule) = cluster.act(act).await? {
-            let guard = self.sim.fault(rule).map_err(|err| ActError::Failed(err.to_string()))?;
-            self.rules.lock().expect("no holder panics").push(guard);
-        }
-        Ok(())
-    }
-
-    async fn act_on_vcenter(&self, journal: &MemoryJournal, act: &Act) -> Result<(), String> {
-        let add = |rule: Rule| {
-            let rule = self.sim.fault(rule).map_err(|err| err.to_string())?;
-            self.rules.lock().expect("no holder panics").push(rule);
-            Ok(())
-        };
-        match act {
-            Act::RefuseCreations => {
-                journal.refuse(true);
-                Ok(())
-            }
-            Act::ExhaustCapacity => add(vcenter::failing_clones("InsufficientResourcesFault")),
-            Act::BreakConfiguration => vcenter::remove_template(&self.sim),
-            Act::HoldCreations => add(vcenter::failing_clones("TaskInProgress")),
-            Act::SlowDeletions => vcenter::hold_tasks(&self.sim, true),
-            Act::Release => {
-                self.rules.lock().expect("no holder panics").clear();
-                vcenter::release(&self.sim, journal)
-            }
-            Act::DestroyMachine(id) => vcenter::destroy(&self.sim, id),
-            Act::StopBackend => add(Rule::new("down", [Action::Reset]).on(sim::Face::Soap)),
-            Act::StartBackend => {
-                self.rules.lock().expect("no holder panics").clear();
-                Ok(())
-            }
-            Act::Restart => {
-                self.kill();
-                self.run(self.seed).await
-            }
-        }
-    }
-
-    async fn act_on_supervisor(&self, act: &Act) -> Result<(), String> {
-        match act {
-            Act::RefuseCreations => {
-                let refusal = Action::KubeStatus(KubeStatus::new(403));
-                self.fault(Rule::new("refused", [refusal]).op(["create virtualmachines"]).after(1))
-            }
-            Act::ExhaustCapacity => self.take_away(ZONE).await,
-            Act::BreakConfiguration => self.take_away(BOOTSTRAP).await,
-            Act::HoldCreations | Act::SlowDeletions => self.reconcile(false),
-            Act::Release => self.release().await,
-            Act::DestroyMachine(id) => self.destroy(id).await,
-            Act::StopBackend => {
-                self.fault(Rule::new("down", [Action::Reset]))?;
-                self.apply(Command::EndWatches { plane: ControlPlane::Supervisor })
-            }
-            Act::StartBackend => {
-                self.rules.lock().expect("no holder panics").clear();
-                Ok(())
-            }
-            Act::Restart => {
-                self.kill();
-                self.run(self.seed).await
-            }
-        }
     }
 
     async fn connected(&self, as_whom: Credentials) -> Result<Connection, CallError> {
