@@ -1,3 +1,5 @@
+// The calls of the autoscaler. Each generation adds the messages that differ, in g1.go, g2.go and g3.go.
+
 package main
 
 import (

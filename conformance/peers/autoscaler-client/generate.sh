@@ -4,7 +4,8 @@
 #   conformance/peers/autoscaler-client/generate.sh [--check]
 #
 # Needs Go, python3 with venv, and a network or caches that have the modules and the package. protoc comes from the Python package
-# grpcio-tools. protoc-gen-go has the version of the module google.golang.org/protobuf that the generation uses.
+# grpcio-tools. protoc-gen-go has the version of the module google.golang.org/protobuf that the generation uses. Ends with 77 if a tool cannot
+# be installed.
 set -euo pipefail
 
 GRPCIO_TOOLS=1.76.0
@@ -15,9 +16,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-python3 -m venv "$scratch/venv"
-"$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "grpcio-tools==$GRPCIO_TOOLS"
-GOBIN=$scratch go install "google.golang.org/grpc/cmd/protoc-gen-go-grpc@$PROTOC_GEN_GO_GRPC"
+skip() { echo "skipped: $1 is missing; how to get it: $2"; exit 77; } # TOOL HOW
+python3 -m venv "$scratch/venv" || skip "the Python module venv" "apt-get install python3-venv"
+"$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "grpcio-tools==$GRPCIO_TOOLS" ||
+  skip "protoc" "a network or an index of Python packages (PIP_INDEX_URL) with grpcio-tools $GRPCIO_TOOLS"
+GOBIN=$scratch go install "google.golang.org/grpc/cmd/protoc-gen-go-grpc@$PROTOC_GEN_GO_GRPC" ||
+  skip "protoc-gen-go-grpc" "a network or a Go proxy (GOPROXY) with its version $PROTOC_GEN_GO_GRPC"
 
 modfile() { if [ "$1" = g3 ]; then echo go.mod; else echo "$1.mod"; fi; } # GENERATION
 generate() { # GENERATION FILE…: writes the Go code of these definitions to $scratch/GENERATION

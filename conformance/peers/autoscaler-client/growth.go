@@ -1,11 +1,15 @@
+// Checks that change the server: a group grows from zero to two instances and back.
+
 package main
 
 import (
 	"errors"
 	"fmt"
+	"sort"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
 
 	"peers/autoscaler-client/protocol"
 )
@@ -33,16 +37,14 @@ var lastChecks = []check{
 var errNoInstances = errors.New("the group has no instances to look at")
 
 func (j *judge) refusesAboveMaximum() error {
-	for _, it := range j.groups {
-		if it.Id != j.group {
-			continue
-		}
-		if err := j.client.increase(j.group, int(it.MaxSize)+1); err == nil {
-			return fmt.Errorf("an increase by %d succeeds, and the maximum is %d", it.MaxSize+1, it.MaxSize)
-		}
-		return j.target(0)
+	group, err := j.own()
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("group %s is unknown", j.group)
+	if err := j.client.increase(j.group, int(group.MaxSize)+1); err == nil {
+		return fmt.Errorf("an increase by %d succeeds, and the maximum is %d", group.MaxSize+1, group.MaxSize)
+	}
+	return j.target(0)
 }
 
 func (j *judge) grows() error {
@@ -62,6 +64,7 @@ func (j *judge) instancesRun() error {
 			for id := range states {
 				j.instances = append(j.instances, id)
 			}
+			sort.Strings(j.instances)
 		}
 		if len(states) != 2 {
 			return fmt.Errorf("the group lists %d instances", len(states))
@@ -83,20 +86,21 @@ func (j *judge) instancesRun() error {
 }
 
 func (j *judge) belongs() error {
+	group, err := j.own()
+	if err != nil {
+		return err
+	}
 	if len(j.instances) == 0 {
 		return errNoInstances
 	}
 	for n, id := range j.instances {
-		for _, node := range []*protocol.ExternalGrpcNode{sent(realNode(fmt.Sprintf("node-%d", n), id)), sent(fakeNode(id, "unregistered"))} {
-			answer, err := ask(j.client, j.client.rpc.NodeGroupForNode, &protocol.NodeGroupForNodeRequest{Node: node})
+		for _, node := range []*v1.Node{realNode(fmt.Sprintf("node-%d", n), id), fakeNode(id, "unregistered")} {
+			got, err := j.client.groupFor(node)
 			if err != nil {
 				return fmt.Errorf("Node %s: %w", node.Name, err)
 			}
-			for _, group := range j.groups {
-				got := answer.GetNodeGroup()
-				if group.Id == j.group && (got.GetId() != group.Id || got.GetMinSize() != group.MinSize || got.GetMaxSize() != group.MaxSize) {
-					return fmt.Errorf("Node %s belongs to %v; expected %v", node.Name, got, group)
-				}
+			if got.GetId() != group.Id || got.GetMinSize() != group.MinSize || got.GetMaxSize() != group.MaxSize {
+				return fmt.Errorf("Node %s belongs to %v; expected %v", node.Name, got, group)
 			}
 		}
 	}

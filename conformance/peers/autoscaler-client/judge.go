@@ -1,3 +1,5 @@
+// The judge runs checks against a server and prints the results.
+
 package main
 
 import (
@@ -19,11 +21,13 @@ type judge struct {
 	// Group with its own `unneeded`, and this duration; empty if the caller names none.
 	tuned    string
 	unneeded time.Duration
-	// Time within which instances start and vanish, and pause between two looks at them.
-	patience, pause time.Duration
+	// Number of looks within which instances start and vanish, and the pause between two looks.
+	looks int
+	pause time.Duration
 
 	groups    []*protocol.NodeGroup
-	instances []string // IDs of the two instances of the group
+	wasEmpty  bool     // true if the group had no instances at the start
+	instances []string // IDs of the two instances of the group, in order
 }
 
 // check is one promise of a server.
@@ -73,19 +77,27 @@ func guarded(holds func(*judge) error, j *judge) (err error) {
 	return holds(j)
 }
 
-// until calls `holds` until it returns no error, for as long as `patience`.
+// until calls `holds` until it returns no error, at most `looks` times.
 func (j *judge) until(holds func() error) error {
-	end := time.Now().Add(j.patience)
-	for {
-		err := holds()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("not within %v: %w", j.patience, err)
-		}
+	err := holds()
+	for n := 1; n < j.looks && err != nil; n++ {
 		time.Sleep(j.pause)
+		err = holds()
 	}
+	if err != nil {
+		return fmt.Errorf("not within %v: %w", time.Duration(j.looks)*j.pause, err)
+	}
+	return nil
+}
+
+// own returns the group that the checks grow, as NodeGroups has listed it.
+func (j *judge) own() (*protocol.NodeGroup, error) {
+	for _, it := range j.groups {
+		if it.Id == j.group {
+			return it, nil
+		}
+	}
+	return nil, fmt.Errorf("NodeGroups does not list the group %s", j.group)
 }
 
 // target fails if the size of the group is not this one.
@@ -149,10 +161,16 @@ func (j *judge) unchanged(ids ...string) error {
 	return nil
 }
 
-// removeInstances deletes the instances that the checks have made, so that the next client finds the group empty. It ignores errors, because a
-// check has reported them.
+// removeInstances deletes the instances of a group that was empty, so that the next client finds it empty. It ignores errors, because a check
+// has reported them.
 func (j *judge) removeInstances() {
-	for _, id := range j.instances {
-		_ = j.client.deleteNodes(j.group, fakeNode(id, "unregistered"))
+	if !j.wasEmpty {
+		return
+	}
+	list, _ := j.client.instances(j.group)
+	for _, it := range list {
+		if it.GetStatus().GetInstanceState() != protocol.InstanceStatus_instanceDeleting {
+			_ = j.client.deleteNodes(j.group, fakeNode(it.GetId(), "unregistered"))
+		}
 	}
 }

@@ -35,7 +35,8 @@ func main() {
 	patience := flag.Duration("patience", 2*time.Minute, "time within which instances start and vanish")
 	flag.Parse()
 
-	j := &judge{group: *group, patience: *patience, pause: 200 * time.Millisecond}
+	const pause = 200 * time.Millisecond
+	j := &judge{group: *group, looks: int(*patience/pause) + 1, pause: pause}
 	if *group == "" || flag.NArg() > 0 {
 		usage("--group is required, and no arguments are allowed")
 	}

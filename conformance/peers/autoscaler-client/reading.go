@@ -1,25 +1,23 @@
+// Checks that change nothing on the server.
+
 package main
 
 import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"peers/autoscaler-client/protocol"
 )
 
-// Checks that change nothing.
 var readingChecks = []check{
 	{"groups", "NodeGroups lists the group with valid bounds before the first Refresh", (*judge).listsGroups},
 	{"refresh", "Refresh succeeds and leaves the groups as they are", (*judge).refreshes},
-	{"empty", "the group has no instances at the start", func(j *judge) error { return j.unchanged() }},
+	{"empty", "the group has no instances at the start", (*judge).startsEmpty},
 	{"foreign", "a Node of another platform, and one without provider ID, belong to no group", (*judge).ignoresForeign},
 	{"gpu", "the label and the types of GPUs are answered", (*judge).answersGPU},
 	{"template", "the Node of a new instance has resources, labels and no provider ID", (*judge).hasTemplates},
@@ -38,7 +36,7 @@ func (j *judge) listsGroups() error {
 		return err
 	}
 	j.groups = groups
-	seen, hasGroup := map[string]bool{}, false
+	seen := map[string]bool{}
 	for _, it := range groups {
 		if it.Id == "" || seen[it.Id] {
 			return fmt.Errorf("the ID %q is empty, or two groups have it", it.Id)
@@ -47,12 +45,18 @@ func (j *judge) listsGroups() error {
 		if it.MinSize < 0 || it.MaxSize < it.MinSize || it.MaxSize < 1 {
 			return fmt.Errorf("group %s has the bounds %d and %d", it.Id, it.MinSize, it.MaxSize)
 		}
-		hasGroup = hasGroup || it.Id == j.group && it.MinSize == 0 && it.MaxSize >= 2
 	}
-	if !hasGroup {
-		return fmt.Errorf("no group %s with a minimum of 0 and a maximum of at least 2 among %v", j.group, groups)
+	own, err := j.own()
+	if err == nil && (own.MinSize != 0 || own.MaxSize < 2) {
+		err = fmt.Errorf("group %s has the bounds %d and %d; the checks need 0 and at least 2", own.Id, own.MinSize, own.MaxSize)
 	}
-	return nil
+	return err
+}
+
+func (j *judge) startsEmpty() error {
+	err := j.unchanged()
+	j.wasEmpty = err == nil
+	return err
 }
 
 func (j *judge) refreshes() error {
@@ -95,152 +99,6 @@ func (j *judge) answersGPU() error {
 	}
 	if _, err := j.client.gpuTypes(); err != nil {
 		return fmt.Errorf("GetAvailableGPUTypes: %w", err)
-	}
-	return nil
-}
-
-// hasTemplates requires a template of the group, which grows from zero, and lets other groups answer that they have none.
-func (j *judge) hasTemplates() error {
-	if len(j.groups) == 0 {
-		return errNoGroups
-	}
-	for _, it := range j.groups {
-		node, err := j.client.template(it.Id)
-		if notImplemented(err) && it.Id != j.group {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("group %s: %w", it.Id, err)
-		}
-		if err := usable(node); err != nil {
-			return fmt.Errorf("group %s: %w", it.Id, err)
-		}
-	}
-	return nil
-}
-
-// usable reads a template as the simulation of the autoscaler does, without a look at whether it is nil.
-func usable(node *v1.Node) error {
-	capacity, allocatable := node.Status.Capacity, node.Status.Allocatable
-	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods} {
-		has, offers := capacity[name], allocatable[name]
-		if offers.Sign() <= 0 || offers.Cmp(has) > 0 {
-			return fmt.Errorf("the Node has %s %s, and offers %s", name, has.String(), offers.String())
-		}
-	}
-	for _, label := range []string{v1.LabelArchStable, v1.LabelOSStable} {
-		if node.Labels[label] == "" {
-			return fmt.Errorf("the Node has no label %s: %v", label, node.Labels)
-		}
-	}
-	if node.Spec.ProviderID != "" {
-		return fmt.Errorf("the Node has the provider ID %s", node.Spec.ProviderID)
-	}
-	for _, it := range node.Status.Conditions {
-		if it.Type == v1.NodeReady && it.Status == v1.ConditionTrue && !it.LastTransitionTime.IsZero() {
-			return nil
-		}
-	}
-	return fmt.Errorf("the Node is not ready: %v", node.Status.Conditions)
-}
-
-// Defaults of two autoscalers. They differ in each field that all generations have.
-var (
-	oneDefaults     = options{utilization: 0.5, gpuUtilization: 0.625, unneeded: 10 * time.Minute, unready: 20 * time.Minute, provision: 15 * time.Minute}
-	anotherDefaults = options{utilization: 0.25, gpuUtilization: 0.375, unneeded: 90 * time.Second, unready: 1500 * time.Millisecond, provision: time.Hour}
-)
-
-func (j *judge) optionsFollow() error {
-	if len(j.groups) == 0 {
-		return errNoGroups
-	}
-	for _, it := range j.groups {
-		one, err := j.client.options(it.Id, oneDefaults)
-		if err != nil {
-			return fmt.Errorf("group %s: %w", it.Id, err)
-		}
-		another, err := j.client.options(it.Id, anotherDefaults)
-		if err != nil {
-			return fmt.Errorf("group %s: %w", it.Id, err)
-		}
-		if it.Id == j.group && (one != oneDefaults || another != anotherDefaults) {
-			return fmt.Errorf("group %s has no own settings; it answers %v to %v, and %v to %v", it.Id, one, oneDefaults, another, anotherDefaults)
-		}
-		if err := consistent(one, another); err != nil {
-			return fmt.Errorf("group %s: %w", it.Id, err)
-		}
-	}
-	return nil
-}
-
-// consistent fails if a setting is neither that of the defaults nor the same for both.
-func consistent(one, another options) error {
-	if one.unneeded <= 0 || one.unready <= 0 || one.provision <= 0 {
-		return fmt.Errorf("a duration is not positive, so that the autoscaler does not wait: %v", one)
-	}
-	follows := func(name string, one, another, default1, default2 any) error {
-		if one == another || one == default1 && another == default2 {
-			return nil
-		}
-		return fmt.Errorf("%s is %v for the default %v, and %v for the default %v", name, one, default1, another, default2)
-	}
-	a, b := oneDefaults, anotherDefaults
-	return errors.Join(
-		follows("scaleDownUtilizationThreshold", one.utilization, another.utilization, a.utilization, b.utilization),
-		follows("scaleDownGpuUtilizationThreshold", one.gpuUtilization, another.gpuUtilization, a.gpuUtilization, b.gpuUtilization),
-		follows("scaleDownUnneededTime", one.unneeded, another.unneeded, a.unneeded, b.unneeded),
-		follows("scaleDownUnreadyTime", one.unready, another.unready, a.unready, b.unready),
-		follows("MaxNodeProvisionTime", one.provision, another.provision, a.provision, b.provision),
-	)
-}
-
-func (j *judge) overrides() error {
-	if j.tuned == "" {
-		return errSkipped
-	}
-	for _, defaults := range []options{oneDefaults, anotherDefaults} {
-		got, err := j.client.options(j.tuned, defaults)
-		if err != nil {
-			return err
-		}
-		want := defaults
-		want.unneeded = j.unneeded
-		if got != want {
-			return fmt.Errorf("group %s answers %v; expected %v", j.tuned, got, want)
-		}
-	}
-	return nil
-}
-
-func (j *judge) pricesGrow() error {
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	node := realNode("priced", "kind://priced")
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "priced"}, Spec: v1.PodSpec{Containers: []v1.Container{{
-		Name: "it", Image: "none", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m")}},
-	}}}}
-	missing := 0
-	for _, price := range []func(time.Time) (float64, error){
-		func(end time.Time) (float64, error) { return j.client.nodePrice(node, start, end) },
-		func(end time.Time) (float64, error) { return j.client.podPrice(pod, start, end) },
-	} {
-		hour, err := price(start.Add(time.Hour))
-		if notImplemented(err) {
-			missing++
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		day, err := price(start.Add(24 * time.Hour))
-		if err != nil {
-			return err
-		}
-		if hour < 0 || day < hour || hour > 0 && day == hour {
-			return fmt.Errorf("an hour costs %v, and a day costs %v", hour, day)
-		}
-	}
-	if missing == 1 {
-		return errors.New("one of the two methods for prices is implemented, and the other is not")
 	}
 	return nil
 }
@@ -305,24 +163,4 @@ func addUnknown(message proto.Message) {
 	fields = protowire.AppendBytes(protowire.AppendTag(fields, 12, protowire.BytesType), []byte{8, 60})
 	fields = protowire.AppendFixed64(protowire.AppendTag(fields, 1000, protowire.Fixed64Type), 7)
 	message.ProtoReflect().SetUnknown(fields)
-}
-
-// realNode returns a Node as a kubelet registers it.
-func realNode(name, providerID string) *v1.Node {
-	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Labels:      map[string]string{v1.LabelHostname: name, v1.LabelArchStable: "amd64", v1.LabelOSStable: "linux"},
-			Annotations: map[string]string{"node.alpha.kubernetes.io/ttl": "0"},
-		},
-		Spec: v1.NodeSpec{ProviderID: providerID},
-	}
-}
-
-// fakeNode returns the Node that the autoscaler makes up for an instance without Node.
-func fakeNode(id, reason string) *v1.Node {
-	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: id, Annotations: map[string]string{"k8s.io/cluster-autoscaler/fake-node-reason": reason}},
-		Spec:       v1.NodeSpec{ProviderID: id},
-	}
 }
