@@ -100,6 +100,9 @@ func (s *server) NodeGroupTemplateNodeInfo(_ context.Context, q *protocol.NodeGr
 	default:
 		fields = protowire.AppendBytes(protowire.AppendTag(fields, 2, protowire.BytesType), old)
 	}
+	if s.has("field of the future in the template") {
+		fields = protowire.AppendBytes(protowire.AppendTag(fields, 3, protowire.BytesType), old)
+	}
 	answer := &protocol.NodeGroupTemplateNodeInfoResponse{}
 	answer.ProtoReflect().SetUnknown(fields)
 	return answer, nil
@@ -150,6 +153,9 @@ func (s *server) written(it options) []byte {
 		if !s.has("only the old durations", "no durations") {
 			fields = protowire.AppendBytes(protowire.AppendTag(fields, protowire.Number(8+n), protowire.BytesType), replacement)
 		}
+	}
+	if s.has("field of the future in the settings") {
+		fields = protowire.AppendVarint(protowire.AppendTag(fields, 11, protowire.VarintType), 1)
 	}
 	return fields
 }

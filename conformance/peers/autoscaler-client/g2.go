@@ -84,10 +84,10 @@ func optionsOf(message *protocol.NodeGroupAutoscalingOptions) options {
 	}
 }
 
-// Checks that only this generation can make, because it has both fields.
+// Checks that only this generation can make, because it knows all fields.
 var ownChecks = []check{
-	{"template-both", "the embedded Node and the bytes of the template are the same Node", (*judge).bothTemplates},
-	{"options-both", "the old and the new durations of the settings are the same", (*judge).bothOptions},
+	{"template-both", "the template has the same Node as embedded message and as bytes, and no other field", (*judge).bothTemplates},
+	{"options-both", "the settings have the same old and new durations, and no other field", (*judge).bothOptions},
 }
 
 func (j *judge) bothTemplates() error {
@@ -97,6 +97,9 @@ func (j *judge) bothTemplates() error {
 	}
 	if answer.GetNodeInfo() == nil || len(answer.GetNodeBytes()) == 0 {
 		return errors.New("one of the fields nodeInfo and nodeBytes is absent")
+	}
+	if unknown := answer.ProtoReflect().GetUnknown(); len(unknown) > 0 {
+		return fmt.Errorf("the answer has unknown fields: %x", []byte(unknown))
 	}
 	node := &v1.Node{}
 	if err := node.Unmarshal(answer.GetNodeBytes()); err != nil {
@@ -118,6 +121,9 @@ func (j *judge) bothOptions() error {
 		return err
 	}
 	it := answer.GetNodeGroupAutoscalingOptions()
+	if unknown := it.ProtoReflect().GetUnknown(); len(unknown) > 0 {
+		return fmt.Errorf("the settings have unknown fields: %x", []byte(unknown))
+	}
 	old := []*metav1.Duration{it.GetScaleDownUnneededTime(), it.GetScaleDownUnreadyTime(), it.GetMaxNodeProvisionTime()}
 	replacements := []*durationpb.Duration{it.GetScaleDownUnneededDuration(), it.GetScaleDownUnreadyDuration(), it.GetMaxNodeProvisionDuration()}
 	for n, name := range []string{"unneeded", "unready", "provision"} {

@@ -34,7 +34,7 @@ var lastChecks = []check{
 	{"methods", "the server has answered all 15 methods", (*judge).calledAll},
 }
 
-var errNoInstances = errors.New("the group has no instances to look at")
+var errNoInstances = errors.New("the group has no two running instances to look at")
 
 func (j *judge) refusesAboveMaximum() error {
 	group, err := j.own()
@@ -55,23 +55,24 @@ func (j *judge) grows() error {
 }
 
 func (j *judge) instancesRun() error {
+	var ids []string
 	err := j.until(func() error {
 		states, err := j.states()
 		if err != nil {
 			return err
 		}
-		if j.instances == nil && len(states) == 2 {
-			for id := range states {
-				j.instances = append(j.instances, id)
-			}
-			sort.Strings(j.instances)
-		}
 		if len(states) != 2 {
 			return fmt.Errorf("the group lists %d instances", len(states))
 		}
+		if ids == nil {
+			for id := range states {
+				ids = append(ids, id)
+			}
+			sort.Strings(ids)
+		}
 		for id, state := range states {
-			if id != j.instances[0] && id != j.instances[1] {
-				return fmt.Errorf("the instances were %v, and now one is %s", j.instances, id)
+			if id != ids[0] && id != ids[1] {
+				return fmt.Errorf("the instances were %v, and now one is %s", ids, id)
 			}
 			if state != protocol.InstanceStatus_instanceRunning {
 				return fmt.Errorf("instance %s has the state %v", id, state)
@@ -82,7 +83,8 @@ func (j *judge) instancesRun() error {
 	if err != nil {
 		return err
 	}
-	return j.unchanged(j.instances...)
+	j.instances = ids
+	return j.unchanged(ids...)
 }
 
 func (j *judge) belongs() error {
@@ -112,7 +114,7 @@ func (j *judge) refusesDecrease() error {
 		return errNoInstances
 	}
 	if err := j.client.decrease(j.group, -1); err == nil {
-		return fmt.Errorf("a decrease by 1 succeeds, and both instances exist")
+		return errors.New("a decrease by 1 succeeds, and both instances run")
 	}
 	return j.unchanged(j.instances...)
 }

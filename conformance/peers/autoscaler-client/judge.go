@@ -27,7 +27,7 @@ type judge struct {
 
 	groups    []*protocol.NodeGroup
 	wasEmpty  bool     // true if the group had no instances at the start
-	instances []string // IDs of the two instances of the group, in order
+	instances []string // IDs of the two running instances of the group, in order
 }
 
 // check is one promise of a server.
@@ -85,7 +85,7 @@ func (j *judge) until(holds func() error) error {
 		err = holds()
 	}
 	if err != nil {
-		return fmt.Errorf("not within %v: %w", time.Duration(j.looks)*j.pause, err)
+		return fmt.Errorf("not within %v: %w", time.Duration(j.looks-1)*j.pause, err)
 	}
 	return nil
 }

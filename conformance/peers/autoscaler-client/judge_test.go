@@ -40,14 +40,15 @@ var flaws = []struct {
 	{"template with provider ID", "template", nil},
 	{"template is not ready", "template", nil},
 	{"no template at zero", "template", map[string]string{"G2": "template-both"}},
-	// W1: G1 reads only the embedded Node, and G3 only the bytes. G2 falls back.
+	// G1 reads only the embedded Node, and G3 only the bytes. G2 falls back.
 	{"only the new template", "", map[string]string{"G1": "template", "G2": "template-both"}},
 	{"only the old template", "", map[string]string{"G2": "template-both", "G3": "template"}},
 	{"two different templates", "", map[string]string{"G2": "template-both"}},
 	{"broken bytes of the template", "", map[string]string{"G2": "template template-both", "G3": "template"}},
-	// W4 and W5.
+	{"field of the future in the template", "", map[string]string{"G2": "template-both"}},
+	{"field of the future in the settings", "", map[string]string{"G2": "options-both"}},
 	{"empty template", "template", map[string]string{"G2": "template-both"}},
-	// W2: G1 crashes without the old durations, and G3 reads absent new ones as zero.
+	// G1 crashes without the old durations, and G3 reads absent new ones as zero.
 	{"only the new durations", "", map[string]string{"G1": "options override unknown-field", "G2": "options-both"}},
 	{"only the old durations", "", map[string]string{"G2": "options-both", "G3": "options override"}},
 	{"no durations", "options override", map[string]string{"G1": "unknown-field", "G2": "unknown-field options-both"}},
@@ -64,7 +65,7 @@ var flaws = []struct {
 	{"refuses unknown fields", "unknown-field", nil},
 	{"accepts an increase above the maximum", "maximum", nil},
 	{"raises the size late", "grow", nil},
-	{"never runs", "run decrease delete-foreign delete delete-again", nil},
+	{"never runs", "run member decrease delete-foreign delete delete-again delete-fake gone cleanup", nil},
 	{"changes IDs", "run member decrease delete-foreign delete delete-again delete-fake gone cleanup", nil},
 	{"shows errors", "run member decrease delete-foreign delete delete-again delete-fake gone cleanup", nil},
 	{"lists instances twice", "run member decrease delete-foreign delete delete-again delete-fake gone cleanup", nil},
