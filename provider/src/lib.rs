@@ -78,8 +78,8 @@ pub use config::{
 pub use controllers::autoscaler::{
     AutoscalerBackend, AutoscalerDeps, AutoscalerJournal, AutoscalerPanicked, AutoscalerServer,
     BootstrapReader, ClusterApiSettings, ConfigMapJournal, GroupsFile, GroupsSource, JournalError,
-    JournalStore, KubeletReservation, NODE_GROUP_DEFINITION, NodeGroupSettings, TlsFiles,
-    VcenterLink, check_autoscaler_files,
+    JournalStore, KubeletReservation, NodeGroupSettings, TlsFiles, VcenterLink,
+    check_autoscaler_files,
 };
 pub use input::InputError;
 pub use instances::{
@@ -107,6 +107,8 @@ pub use app::{
     AccessSettings, AllowedPaths, CertificateSource, HealthEndpoint, Serving, ServingTls,
     configuration_changed,
 };
+#[doc(hidden)]
+pub use controllers::autoscaler::NODE_GROUP_DEFINITION;
 #[doc(hidden)]
 pub use supervisor::{
     MountPaths, MountedFiles, OwnerReference, ParseOwnerError, PodIpPool, SupervisorFlags,

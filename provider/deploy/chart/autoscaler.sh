@@ -41,8 +41,9 @@ awk 'BEGIN { RS = "---\n"; ORS = "---\n" } /(^|\n)kind: (ServiceAccount|(Cluster
 review() { # ACCOUNT VERB RESOURCE NAMESPACE: prints the question whether the account may do that, as `kubectl auth can-i` asks it
   local resource=${3%%/*} name='' group='' subresource='' namespace=${4#\*}
   [ "$resource" = "$3" ] || name=${3#*/}
-  [ "${resource#*:}" = "$resource" ] || subresource=${resource#*:}
-  resource=${resource%:*}
+  case $resource in
+    *:*) subresource=${resource#*:} subresource=${subresource%%.*} resource=${resource/":$subresource"/} ;;
+  esac
   [ "${resource#*.}" = "$resource" ] || group=${resource#*.}
   printf '{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:%s", "groups": [%s],\n' \
     "$1" "\"system:serviceaccounts\", \"system:serviceaccounts:${1%:*}\", \"system:authenticated\""

@@ -168,7 +168,7 @@ impl AutoscalerBackend {
 pub enum GroupsSource {
     /// A file.
     File(GroupsFile),
-    /// NodeGroup objects of a cluster, whose definition is [`NODE_GROUP_DEFINITION`].
+    /// NodeGroup objects of a cluster, whose definition `provider autoscaler --print-crd` prints.
     Objects {
         /// Client of the cluster.
         client: kube::Client,
