@@ -393,7 +393,9 @@ impl Telemetry {
     pub fn readiness(&self) -> Vec<(String, Result<(), String>)> {
         let autoscaler = self.autoscaler_metrics.check();
         if self.serves_only_autoscaler {
-            return autoscaler.map(|it| ("virtualmachines".to_owned(), it)).into_iter().collect();
+            let outcome =
+                autoscaler.unwrap_or_else(|| Err("the server has not started".to_owned()));
+            return vec![("virtualmachines".to_owned(), outcome)];
         }
         let mut checks = self.checks();
         let settled = self.settled.load(Ordering::Relaxed);

@@ -140,6 +140,7 @@ const TABLE: &[(&str, Outcome)] = &[
 
 /// Flags that only this provider has.
 const OURS: &[&str] = &[
+    "autoscaler",
     "instances-mode",
     "log-format",
     "strict-config",
