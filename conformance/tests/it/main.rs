@@ -5,6 +5,7 @@
 
 mod autoscaler;
 mod autoscaler_checks;
+mod autoscaler_cluster_api;
 mod autoscaler_groups;
 mod autoscaler_histories;
 mod autoscaler_server;
