@@ -11,13 +11,10 @@ const REQUIRED: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgno
 /// True if the pod selects the Node.
 pub(super) fn selects(pod: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
-    let selector = map(pod, "/spec/nodeSelector").into_iter().flatten();
-    let is_selected = |(key, value): (&String, &Value)| labels.get(key) == Some(value);
-    let Some(required) = pod.pointer(REQUIRED) else {
-        return selector.map(is_selected).all(|it| it);
-    };
-    let mut terms = list(required, "/nodeSelectorTerms").iter();
-    selector.map(is_selected).all(|it| it) && terms.any(|term| matches(term, node))
+    let mut selector = map(pod, "/spec/nodeSelector").into_iter().flatten();
+    let is_labeled = selector.all(|(key, value)| labels.get(key) == Some(value));
+    let Some(required) = pod.pointer(REQUIRED) else { return is_labeled };
+    is_labeled && list(required, "/nodeSelectorTerms").iter().any(|term| matches(term, node))
 }
 
 /// True if the Node meets all requirements of a term that is not empty.

@@ -18,7 +18,6 @@ mod jobs;
 mod owned;
 mod pods;
 mod replicas;
-mod requests;
 mod schedule;
 mod taints;
 #[cfg(test)]

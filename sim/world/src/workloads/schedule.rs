@@ -7,8 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::fit::requests::{self, Amounts};
 use super::fit::{Misfit, Room, rooms, unsupported};
-use super::requests::{self, Amounts};
 use super::{affinity, is_terminating, key_of, list, name, number, seconds, taints, text};
 use crate::objects::{Action, Command, GroupResource, PatchKind, Store, Subresource};
 

@@ -34,6 +34,7 @@ KINDS = {
     "k8s.io.api.discovery.v1": ["EndpointSlice"],
     "k8s.io.api.events.v1": ["Event"],
     "k8s.io.api.policy.v1": ["Eviction", "PodDisruptionBudget"],
+    "k8s.io.api.policy.v1beta1": ["Eviction"],
     "k8s.io.api.rbac.v1": ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
     "k8s.io.api.resource.v1": ["DeviceClass", "ResourceClaim", "ResourceSlice"],
     "k8s.io.api.storage.v1": ["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment"],
@@ -41,7 +42,8 @@ KINDS = {
     "k8s.io.apimachinery.pkg.apis.meta.v1": ["DeleteOptions"],
 }
 GROUPS = {
-    "apps": "apps/", "autoscaling": "autoscaling/", "batch": "batch/", "core": "", "authentication": "authentication.k8s.io/", "authorization": "authorization.k8s.io/",
+    "apps": "apps/", "autoscaling": "autoscaling/", "batch": "batch/", "core": "",
+    "authentication": "authentication.k8s.io/", "authorization": "authorization.k8s.io/",
     "coordination": "coordination.k8s.io/", "discovery": "discovery.k8s.io/", "events": "events.k8s.io/",
     "policy": "policy/", "rbac": "rbac.authorization.k8s.io/",
     "resource": "resource.k8s.io/", "storage": "storage.k8s.io/",

@@ -19,7 +19,7 @@ impl Store {
     /// for an invalid target.
     pub(super) fn bind(&self, request: &Request<'_>, binding: Value) -> Result<Decision, Status> {
         let body::Body { object: binding, warnings } =
-            body::read_part(request, binding, "", "Binding")?;
+            body::read_part(request, binding, &["v1"], "Binding")?;
         let name = &request.key.name;
         if meta::text(&binding, "name") != name {
             let why = "name in URL does not match name in Binding object";

@@ -75,26 +75,27 @@ pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
 }
 
 /// Reads the body of a request to a subresource whose body is an object of another kind, which the
-/// store does not keep.
+/// store does not keep. `versions` are the versions that the real server reads, the usual one first.
 ///
 /// # Errors
 /// 400 with the text of the real decoder.
 pub(super) fn read_part(
     request: &Request<'_>,
     body: Value,
-    group: &str,
+    versions: &[&str],
     kind: &str,
 ) -> Result<Body, Status> {
-    let expected = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
+    let expected = versions.first().copied().unwrap_or_default();
+    let group = expected.split_once('/').map_or("", |(group, _)| group);
     let given_kind = text_field(&body, "kind")?.unwrap_or(kind);
-    let given_version = text_field(&body, "apiVersion")?.unwrap_or(&expected);
+    let given_version = text_field(&body, "apiVersion")?.unwrap_or(expected);
     let cannot = |why: String| {
         let version = given_version.rsplit('/').next().unwrap_or_default();
         Status::bad_request(format!(
             "{given_kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
     };
-    if given_kind != kind || given_version != expected {
+    if given_kind != kind || !versions.contains(&given_version) {
         let wanted = if group.is_empty() { "core" } else { group };
         return Err(cannot(another_type(wanted, kind, given_version, given_kind)));
     }

@@ -17,6 +17,8 @@ use crate::{
 
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 const SEVERAL: &str = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+/// Versions of an eviction. A Cluster Autoscaler sends the older one, which has the same fields.
+const VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 /// Maximum number of evicted pods that a budget may list.
 const MAX_DISRUPTED: usize = 2_000;
 
@@ -36,7 +38,7 @@ impl Store {
     /// now, 500 if the pod has several budgets, or the failure of a deletion.
     pub(super) fn evict(&self, request: Request<'_>, eviction: Value) -> Result<Decision, Status> {
         let body::Body { object, warnings } =
-            body::read_part(&request, eviction, "policy", "Eviction")?;
+            body::read_part(&request, eviction, &VERSIONS, "Eviction")?;
         if meta::text(&object, "name") != request.key.name {
             let why = "name in URL does not match name in Eviction object";
             return Err(Status::bad_request(why));

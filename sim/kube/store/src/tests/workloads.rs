@@ -115,7 +115,9 @@ fn a_binding_assigns_a_pod_once() {
 fn an_eviction_marks_the_pod_before_it_deletes_it() {
     let mut store = store();
     pod(&mut store, "a");
-    let eviction = json!({"metadata": {"name": "a"}});
+    let eviction = json!({
+        "apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "a"},
+    });
     let evict = on(Subresource::Eviction, "a", eviction);
     assert!(store.run(evict.clone().dry_run()).unwrap().events.is_empty());
     let decision = store.run(evict).unwrap();

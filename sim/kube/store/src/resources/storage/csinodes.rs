@@ -84,15 +84,13 @@ fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     };
     for before in fields::list(old, "/spec/drivers") {
         for after in fields::list(new, "/spec/drivers") {
-            if before["name"] == after["name"] {
-                if fixed(after) != fixed(before) {
-                    // The real server prints the names of its internal fields.
-                    let shown = json!({
-                        "Name": after["name"], "NodeID": after["nodeID"],
-                        "TopologyKeys": after["topologyKeys"], "Allocatable": null,
-                    });
-                    errors.invalid("spec.drivers", &shown, checks::IMMUTABLE);
-                }
+            if before["name"] == after["name"] && fixed(after) != fixed(before) {
+                // The real server prints the names of its internal fields.
+                let shown = json!({
+                    "Name": after["name"], "NodeID": after["nodeID"],
+                    "TopologyKeys": after["topologyKeys"], "Allocatable": null,
+                });
+                errors.invalid("spec.drivers", &shown, checks::IMMUTABLE);
             }
         }
     }

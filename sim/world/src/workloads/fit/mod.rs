@@ -3,11 +3,14 @@
 //! Follows the filter plugins of kube-scheduler 1.36 in their order, without those for volumes,
 //! devices, other pods and topology spread, which [`unsupported`] refuses.
 
+pub(super) mod requests;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::requests::{self, Amounts, add};
+use requests::{Amounts, add};
+
 use super::{affinity, list, name, number, taints, text};
 
 /// A Node with the room that its pods leave.

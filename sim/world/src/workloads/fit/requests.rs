@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{list, map, text};
+use super::super::{list, map, text};
 use crate::objects::quantity_nanos;
 
 /// Amounts by the name of the resource.
-pub(super) type Amounts = BTreeMap<String, i128>;
+pub(crate) type Amounts = BTreeMap<String, i128>;
 
 /// Reads a map of quantities.
-pub(super) fn amounts(object: &Value, pointer: &str) -> Amounts {
+pub(crate) fn amounts(object: &Value, pointer: &str) -> Amounts {
     let read =
         |(name, amount): (&String, &Value)| Some((name.clone(), quantity_nanos(amount.as_str()?)?));
     map(object, pointer).into_iter().flatten().filter_map(read).collect()
 }
 
-pub(super) fn add(to: &mut Amounts, amounts: &Amounts) {
+pub(crate) fn add(to: &mut Amounts, amounts: &Amounts) {
     for (name, amount) in amounts {
         *to.entry(name.clone()).or_default() += amount;
     }
@@ -28,7 +28,7 @@ pub(super) fn add(to: &mut Amounts, amounts: &Amounts) {
 /// the pod as a whole replace those of its containers.
 ///
 /// Follows `component-helpers: resource/helpers.go`, `PodRequests`.
-pub(super) fn of_pod(pod: &Value) -> Amounts {
+pub(crate) fn of_pod(pod: &Value) -> Amounts {
     let request = |container: &Value| amounts(container, "/resources/requests");
     let mut sum = Amounts::new();
     list(pod, "/spec/containers").iter().for_each(|it| add(&mut sum, &request(it)));
