@@ -126,6 +126,16 @@ fn the_pods_of_a_deployment_are_placed_run_and_follow_its_scale() {
 }
 
 #[test]
+fn pods_without_requests_are_spread_over_the_nodes() {
+    let mut world = lab();
+    create(&mut world, 1, "replicasets.apps", "a", workload("0", json!({"replicas": 4})));
+    world.advance(at(5));
+    let on =
+        |node: &str| pods(&world).iter().filter(|pod| text(pod, "/spec/nodeName") == node).count();
+    assert_eq!((on("node-0001"), on("node-0002")), (2, 2));
+}
+
+#[test]
 fn a_new_template_replaces_the_pods_of_a_deployment() {
     let mut world = lab();
     create(&mut world, 1, "deployments.apps", "a", workload("100m", json!({"replicas": 2})));

@@ -51,15 +51,15 @@ impl<'a> Room<'a> {
         amount(&self.offers) - amount(&self.used)
     }
 
-    /// Share of processors and memory that would stay free, in thousandths; the scheduler prefers
-    /// large shares.
+    /// Share of processors and memory that would stay free, in thousandths, less the number of
+    /// pods; the scheduler prefers Nodes with large scores.
     pub(super) fn score(&self, wanted: &Amounts) -> i128 {
         let share = |resource: &str| {
             let offered = self.offers.get(resource).copied().unwrap_or_default().max(1);
             let wanted = wanted.get(resource).copied().unwrap_or_default();
             (self.free(resource) - wanted) * 1000 / offered
         };
-        share("cpu") + share("memory")
+        share("cpu") + share("memory") - self.n_pods
     }
 
     /// Decides if the pod, which requests `wanted`, fits.
