@@ -88,6 +88,11 @@ pub(super) struct Serve {
         help_heading = "World"
     )]
     pub(super) heartbeats: Switch,
+    /// Runs a scheduler, the controllers of Deployments, ReplicaSets, DaemonSets, Jobs and
+    /// disruption budgets, and the pods on the Nodes of the machines; without this option pods stay
+    /// as clients leave them
+    #[arg(long, help_heading = "World")]
+    pub(super) workloads: bool,
     /// Time for which the clusters keep an Event after its last write, in whole seconds
     /// [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = event_ttl, help_heading = "World")]

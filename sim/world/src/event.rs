@@ -104,6 +104,8 @@ pub enum Event {
     },
     /// The interval of heartbeats was changed; `None` stops them.
     HeartbeatsSet(Option<Duration>),
+    /// The scheduler, the controllers and the pods of the workload cluster were switched on or off.
+    WorkloadsSet(bool),
 }
 
 /// The reason for which the world refused a command.

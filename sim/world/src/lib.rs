@@ -42,6 +42,7 @@ mod event;
 mod reactions;
 mod state;
 mod topology;
+mod workloads;
 mod world;
 
 pub use command::{Command, Grant, Named, TagName, VcRequest};
@@ -53,6 +54,7 @@ pub use sim_duration as duration;
 pub use state::State;
 pub use supervisor::SupervisorTopology;
 pub use topology::{ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, Topology, ZONE_CATEGORY};
+pub use workloads::Workloads;
 pub use world::{Log, Retain, World};
 
 /// The examples of the README, which are tested with those of this documentation.

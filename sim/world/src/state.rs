@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::reactions::{Held, Kubelet, Reaction, Timing};
 use crate::supervisor::Supervisor;
 use crate::vcenter::{MoRef, VCenter};
+use crate::workloads::Workloads;
 use crate::{Ids, Time, objects};
 
 /// Default of `--event-ttl` of kube-apiserver, 1 h.
@@ -43,6 +44,9 @@ pub struct State {
     /// Interval at which kubelets renew their leases; `None` for no heartbeats.
     #[serde(with = "crate::duration::option")]
     pub heartbeats: Option<Duration>,
+    /// The scheduler and the controllers of the workload cluster, which are off by default.
+    #[serde(default, skip_serializing_if = "Workloads::is_default")]
+    pub workloads: Workloads,
     /// Reactions that have a time, by this time and their number in the queue.
     #[serde(with = "timers")]
     pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
@@ -81,6 +85,7 @@ impl State {
             kubelets_on: BTreeMap::new(),
             timing: Timing::default(),
             heartbeats: Some(crate::kubelet::LEASE_PERIOD),
+            workloads: Workloads::default(),
             timers: BTreeMap::new(),
             held: BTreeMap::new(),
             last_timer: 0,
@@ -215,12 +220,14 @@ impl State {
                 self.timing.steps.insert(*step, *completion);
             }
             Event::HeartbeatsSet(every) => self.heartbeats = *every,
+            Event::WorkloadsSet(run) => self.workloads.run = *run,
         }
     }
 
     fn schedule(&mut self, id: u64, at: Option<Time>, held: Option<&Held>, reaction: &Reaction) {
         self.last_timer = id;
         self.supervisor.record_pending(id, at, reaction);
+        self.workloads.record_pending(reaction);
         if let (Some(at), Reaction::EventExpires { plane, key, .. }) = (at, reaction) {
             self.event_lease = at;
             self.event_timers.entry(*plane).or_default().insert(key.path(), (at, id));
@@ -243,6 +250,7 @@ impl State {
         };
         if let Some(reaction) = &reaction {
             self.supervisor.clear_pending(reaction);
+            self.workloads.clear_pending(reaction);
         }
         if let Some(Reaction::EventExpires { plane, key, .. }) = reaction
             && let Some(timers) = self.event_timers.get_mut(&plane)

@@ -21,6 +21,8 @@ mod supervisor;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use serde_json::json;
+use sim_world::objects::{self, GroupResource, Key};
 use sim_world::vcenter::{GuestRequest, Kind, MachineSpec, MoRef, Password, Work};
 use sim_world::{
     Command, Completion, Event, Grant, Named, PROVIDER_USER, Retain, State, Step, TagName, Time,
@@ -45,6 +47,9 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Kubelet),
         Just(Step::GuestPower),
         Just(Step::HaRestart),
+        Just(Step::Workloads),
+        Just(Step::PodStart),
+        Just(Step::PodStop),
     ]
 }
 
@@ -151,12 +156,46 @@ fn service() -> impl Strategy<Value = Command> {
     ]
 }
 
+/// Workloads of the cluster, and changes of their Nodes, that the scheduler and the controllers act
+/// on while they run.
+fn workload() -> impl Strategy<Value = Command> {
+    let sets = || GroupResource::of("apps", "replicasets");
+    let key = move |resource: &str, name: &str| Key::new(resource, "default", name);
+    prop_oneof![
+        2 => any::<bool>().prop_map(|run| Command::SetWorkloads { run }),
+        3 => ("[ab]", 0..5_u32, 1..3_u32).prop_map(move |(name, replicas, cpu)| {
+            let requests = json!({"cpu": cpu.to_string()});
+            let container = json!({"name": "c", "image": "i", "resources": {"requests": requests}});
+            let template = json!({
+                "metadata": {"labels": {"app": name}}, "spec": {"containers": [container]},
+            });
+            let selector = json!({"matchLabels": {"app": name}});
+            let spec = json!({"replicas": replicas, "selector": selector, "template": template});
+            let object = json!({"metadata": {"name": name}, "spec": spec});
+            Command::Cluster(objects::Command::create(sets(), "default", object))
+        }),
+        1 => "[ab]".prop_map(move |name| {
+            Command::Cluster(objects::Command::delete(key("replicasets.apps", &name)))
+        }),
+        2 => node().prop_map(|node| {
+            let patch = json!({"spec": {"taints": null}});
+            let key = Key::node(&node);
+            Command::Cluster(objects::Command::patch(key, objects::PatchKind::Merge, patch))
+        }),
+        1 => node().prop_map(|node| Command::Cluster(objects::Command::delete(Key::node(&node)))),
+    ]
+}
+
+fn node() -> impl Strategy<Value = String> {
+    (1..5_u32).prop_map(|n| format!("node-{n:04}"))
+}
+
 fn request(request: VcRequest) -> Command {
     Command::Request { vcenter: "vc0".to_owned(), request }
 }
 
 fn history() -> impl Strategy<Value = Vec<(u64, Command)>> {
-    let command = prop_oneof![3 => power(), 3 => guest(), 2 => service()];
+    let command = prop_oneof![3 => power(), 3 => guest(), 2 => service(), 2 => workload()];
     prop::collection::vec((0..120_u64, command), 1..40)
 }
 

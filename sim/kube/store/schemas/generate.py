@@ -24,7 +24,17 @@ VERSION = "1.36.3"
 
 # Resources that the sim serves: group, version, kinds.
 SERVED = [
-    ("", "v1", "Node Pod Service Endpoints Event Secret ConfigMap Namespace ServiceAccount"),
+    (
+        "",
+        "v1",
+        "Node Pod Service Endpoints Event Secret ConfigMap Namespace ServiceAccount ReplicationController"
+        " PersistentVolume PersistentVolumeClaim PodTemplate",
+    ),
+    ("apps", "v1", "DaemonSet Deployment ReplicaSet StatefulSet"),
+    ("batch", "v1", "Job"),
+    ("policy", "v1", "PodDisruptionBudget"),
+    ("storage.k8s.io", "v1", "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment"),
+    ("resource.k8s.io", "v1", "ResourceClaim ResourceSlice DeviceClass"),
     ("coordination.k8s.io", "v1", "Lease"),
     ("discovery.k8s.io", "v1", "EndpointSlice"),
     ("rbac.authorization.k8s.io", "v1", "ClusterRole ClusterRoleBinding Role RoleBinding"),
@@ -33,10 +43,18 @@ SERVED = [
     ("authorization.k8s.io", "v1", "SelfSubjectAccessReview SubjectAccessReview LocalSubjectAccessReview SelfSubjectRulesReview"),
 ]
 
+# Bodies of subresources, which the server publishes in the document of the resource: document, group, version, kind.
+BODIES = [("api/v1", "policy", "v1", "Eviction")]
+
 # Go packages: module, directory, name in OpenAPI.
 PACKAGES = [
     ("apimachinery", "pkg/apis/meta/v1", "io.k8s.apimachinery.pkg.apis.meta.v1"),
     ("api", "core/v1", "io.k8s.api.core.v1"),
+    ("api", "apps/v1", "io.k8s.api.apps.v1"),
+    ("api", "batch/v1", "io.k8s.api.batch.v1"),
+    ("api", "policy/v1", "io.k8s.api.policy.v1"),
+    ("api", "storage/v1", "io.k8s.api.storage.v1"),
+    ("api", "resource/v1", "io.k8s.api.resource.v1"),
     ("api", "coordination/v1", "io.k8s.api.coordination.v1"),
     ("api", "discovery/v1", "io.k8s.api.discovery.v1"),
     ("api", "rbac/v1", "io.k8s.api.rbac.v1"),
@@ -225,9 +243,10 @@ def main():
 
     schemas, types, kinds = {}, {}, {}
     source = Source(pathlib.Path(modules).expanduser() / "k8s.io")
-    for group, version, names in SERVED:
-        base = f"apis/{group}" if group else "api"
-        published = get(f"/openapi/v3/{base}/{version}")["components"]["schemas"]
+    parts = [(f"apis/{group}" if group else "api", group, version, names) for group, version, names in SERVED]
+    parts = [(f"{base}/{version}", group, version, names) for base, group, version, names in parts]
+    for document, group, version, names in parts + BODIES:
+        published = get(f"/openapi/v3/{document}")["components"]["schemas"]
         todo = []
         for kind in names.split():
             gvk = {"group": group, "version": version, "kind": kind}

@@ -150,6 +150,10 @@ pub enum Subresource {
     Finalize,
     /// `/scale`: the desired and the actual number of replicas, in the same form for every kind.
     Scale,
+    /// `/eviction` of a pod, whose creation deletes the pod if its disruption budget allows it.
+    Eviction,
+    /// `/binding` of a pod, whose creation assigns the pod to a Node.
+    Binding,
 }
 
 /// Conditions that an object must meet to be deleted.

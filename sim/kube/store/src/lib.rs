@@ -53,7 +53,7 @@ pub use object::names::NameRule;
 #[cfg(fuzzing)]
 pub use patch::strategic_merge_patch_of;
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};
-pub use schema::{GoKinds, OPENAPI};
+pub use schema::{GoKinds, OPENAPI, quantity_nanos};
 pub use selector::{FieldSelector, LabelSelector, Selection};
 pub use status::{Cause, Details, FieldErrors, Status};
 pub use store::{Admission, Outage, Page, Paging, Quota, Snapshot, Store, WatchEvent, WatchType};

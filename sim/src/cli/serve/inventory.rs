@@ -19,7 +19,9 @@ const MAX_VCENTERS: u32 = 100;
 /// # Errors
 /// A world file that cannot be read or is invalid, or a number that no world can have.
 pub(super) fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
-    let Serve { world, vms, nodes, zones, vcenters, seed, event_ttl, supervisor, .. } = options;
+    let Serve {
+        world, vms, nodes, zones, vcenters, seed, event_ttl, workloads, supervisor, ..
+    } = options;
     let (mut topology, known_seed) = match world {
         Some(path) => read_world(path)?,
         None if vms.is_none() && zones.is_none() && nodes.is_none() => (Topology::standard(), None),
@@ -30,6 +32,7 @@ pub(super) fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliEr
     topology.vcenters = vcenters.unwrap_or(topology.vcenters);
     topology.nodes = nodes.unwrap_or(topology.nodes);
     topology.event_ttl = event_ttl.unwrap_or(topology.event_ttl);
+    topology.workloads |= workloads;
     if supervisor.is_some() && topology.supervisor.is_none() {
         topology = topology.supervisor();
     }

@@ -61,6 +61,7 @@ impl<'a> Prepared<'a> {
             vcenters: _,
             seed: _,
             event_ttl: _,
+            workloads: _,
             // `apply_settings`
             heartbeats: _,
             rbac: _,

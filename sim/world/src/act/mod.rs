@@ -16,6 +16,7 @@ mod services;
 mod tags;
 mod tasks;
 mod vmoperator;
+mod workloads;
 
 pub(crate) use guests::booted_guest;
 
@@ -125,6 +126,7 @@ impl<'a> Execution<'a> {
             Command::AttachTag(name) => self.attach_by_name(&name)?,
             Command::DetachTag(name) => self.detach_by_name(&name)?,
             Command::SetHeartbeats { every } => self.set_heartbeats(every),
+            Command::SetWorkloads { run } => self.set_workloads(run),
             Command::SetTiming { step, completion } => {
                 self.emit(Event::TimingSet { step, completion });
             }
@@ -170,6 +172,8 @@ impl<'a> Execution<'a> {
             Reaction::Heartbeat { node, run } => self.heartbeat(&node, run),
             Reaction::NodeSilent { node, run } => self.node_silent(&node, run),
             Reaction::VirtualMachine { path, step } => self.run_step(&path, step),
+            Reaction::Workloads => self.settle_workloads(),
+            Reaction::Pod { path, uid, step } => self.pod_step(&path, &uid, step),
             Reaction::EventExpires { plane, key, revision } => {
                 self.expire(plane, &key, revision);
             }
@@ -217,7 +221,11 @@ impl<'a> Execution<'a> {
             let deleted_node = (is_workload
                 && event.key.resource == objects::GroupResource::core("nodes"))
             .then(|| event.key.name.clone());
+            let concerns = plane == ControlPlane::Workload && self.concerns_workloads(&event);
             self.emit_object(plane, event);
+            if concerns {
+                self.schedule_workloads();
+            }
             if let Some(node) = deleted_node {
                 self.collect_lease_of(&node);
             }

@@ -363,6 +363,14 @@ pub enum Command {
         every: Option<Duration>,
     },
 
+    /// Switches the scheduler, the controllers of workloads and the pods of the workload cluster on
+    /// or off. Switched off, pods stay as they are.
+    #[serde(rename = "cluster.workloads")]
+    SetWorkloads {
+        /// True if they run.
+        run: bool,
+    },
+
     /// Sets when a step ends, for steps that begin from now on.
     #[serde(rename = "timing.set")]
     SetTiming {

@@ -58,6 +58,14 @@ pub enum Step {
     VmStatus,
     /// VM Operator destroys the machine of a deleted object and removes its finalizer.
     VmDeleted,
+    /// The scheduler and the controllers of the workload cluster act on a change.
+    Workloads,
+    /// A pod runs on its Node and is ready.
+    PodStart,
+    /// A pod whose containers need not run for ever has succeeded.
+    PodComplete,
+    /// A deleted pod has ended on its Node.
+    PodStop,
 }
 
 /// Times at which steps end, counted from the event that started the step (for the steps of a boot,
@@ -65,7 +73,8 @@ pub enum Step {
 ///
 /// The defaults are those of a production server: VMware Tools answers 15 s after power-on, the
 /// guest reports its addresses after 20 s and its host name after 22 s. A guest needs 10 s to shut
-/// down. VM Operator clones a machine in 5 s and powers it on 2.5 s later.
+/// down. VM Operator clones a machine in 5 s and powers it on 2.5 s later. A pod starts and stops in
+/// 1 s, and a pod of a Job succeeds after 10 s.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -93,12 +102,12 @@ impl Timing {
     /// unscaled.
     pub fn of(&self, step: Step) -> Completion {
         let default = match step {
-            Step::VmAccepted | Step::VmPrerequisites => 100,
+            Step::VmAccepted | Step::VmPrerequisites | Step::Workloads => 100,
             Step::VmIdentified | Step::VmStatus => 500,
-            Step::Task => 1_000,
+            Step::Task | Step::PodStart | Step::PodStop => 1_000,
             Step::VmPower => 2_000,
             Step::VmCreated | Step::VmDeleted => 5_000,
-            Step::GuestPower => 10_000,
+            Step::GuestPower | Step::PodComplete => 10_000,
             Step::Tools => 15_000,
             Step::Interface => 17_000,
             Step::Address => 20_000,

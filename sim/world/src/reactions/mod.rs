@@ -120,6 +120,18 @@ pub enum Reaction {
         /// Step that VM Operator carries out.
         step: Step,
     },
+    /// The scheduler and the controllers of the workload cluster look at its objects. Does nothing
+    /// if they are off.
+    Workloads,
+    /// A pod starts, succeeds or ends on its Node, if it still has to and the kubelet runs.
+    Pod {
+        /// Namespace and name of the pod.
+        path: String,
+        /// Uid of the pod; another pod of this name is not meant.
+        uid: String,
+        /// Step that the pod completes.
+        step: Step,
+    },
     /// An API server deletes a Kubernetes Event whose time to live has ended.
     EventExpires {
         /// API server that keeps the Kubernetes Event.

@@ -72,6 +72,10 @@ pub struct Topology {
     /// `None` for a world without a Supervisor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<SupervisorTopology>,
+    /// True if the scheduler, the controllers of workloads and the pods of the workload cluster
+    /// run; false by default.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub workloads: bool,
     /// The times at which steps end.
     pub timing: Timing,
     /// Minimum time for which the API servers keep a Kubernetes Event after its last write, as
@@ -93,6 +97,7 @@ impl Default for Topology {
             swapped_uuids: true,
             dual_stack: false,
             supervisor: None,
+            workloads: false,
             timing: Timing::default(),
             event_ttl: DEFAULT_EVENT_TTL,
         }
@@ -129,6 +134,12 @@ impl Topology {
         Self { supervisor: Some(SupervisorTopology::default()), ..self }
     }
 
+    /// Lets the scheduler, the controllers of workloads and the pods of the workload cluster run.
+    #[must_use]
+    pub fn workloads(self) -> Self {
+        Self { workloads: true, ..self }
+    }
+
     /// Sets the machines that run a kubelet.
     #[must_use]
     pub fn nodes(self, nodes: Nodes) -> Self {
@@ -158,6 +169,11 @@ impl Topology {
         for vc in 0..self.vcenters {
             self.tag(&mut world, vc);
             self.start_kubelets(&mut world, vc);
+        }
+        if self.workloads {
+            world
+                .apply(Time::ZERO, Command::SetWorkloads { run: true })
+                .expect("a world can always switch its workloads on");
         }
         world
     }

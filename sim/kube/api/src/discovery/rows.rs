@@ -120,7 +120,27 @@ fn rows_of(def: &ResourceDef, version: &str) -> Vec<Row> {
     if def.scale(version).is_some() {
         rows.push(row(SCALE, &PART_VERBS));
     }
+    if def.id == GroupResource::core("pods") {
+        rows.extend(POSTED.map(|(part, _, _, _)| row(part, &["create"])));
+    }
+    if !is_custom {
+        rows.sort_by_key(|row| row.subresource);
+    }
     rows
+}
+
+/// Parts of a pod that a client can only create: name, group, version and kind.
+const POSTED: [(&str, &str, &str, &str); 2] =
+    [("binding", "", "", "Binding"), ("eviction", "policy", "v1", "Eviction")];
+
+/// Group, version and kind of the body of a subresource that has another kind than its resource;
+/// group and version are empty if they are those of the resource.
+fn part_type(part: &str) -> Option<(&'static str, &'static str, &'static str)> {
+    if part == SCALE {
+        return Some(("autoscaling", "v1", "Scale"));
+    }
+    let found = POSTED.iter().find(|(name, ..)| *name == part);
+    found.map(|(_, group, version, kind)| (*group, *version, *kind))
 }
 
 /// The groups of the rows, each with its versions, the preferred version first. The groups are in
@@ -160,13 +180,13 @@ impl Row {
         entry.insert("name".into(), name.into());
         entry.insert("singularName".into(), singular.into());
         entry.insert("namespaced".into(), self.namespaced.into());
-        if self.subresource == SCALE {
-            entry.insert("group".into(), "autoscaling".into());
-            entry.insert("version".into(), "v1".into());
-            entry.insert("kind".into(), "Scale".into());
-        } else {
-            entry.insert("kind".into(), self.kind.as_str().into());
+        let (group, version, kind) =
+            part_type(self.subresource).unwrap_or(("", "", self.kind.as_str()));
+        if !group.is_empty() {
+            entry.insert("group".into(), group.into());
+            entry.insert("version".into(), version.into());
         }
+        entry.insert("kind".into(), kind.into());
         entry.insert("verbs".into(), json!(self.verbs));
         if self.subresource.is_empty() {
             self.add_names(&mut entry);
@@ -199,8 +219,8 @@ impl Row {
     /// Group, version and kind of the objects in answers. Group and version are empty for a
     /// built-in resource and its subresources, except `scale`.
     fn response_kind(&self) -> Value {
-        let (group, version, kind) = match (self.subresource, self.is_custom) {
-            (SCALE, _) => ("autoscaling", "v1", "Scale"),
+        let (group, version, kind) = match (part_type(self.subresource), self.is_custom) {
+            (Some(other), _) => other,
             (_, true) => (self.group.as_str(), self.version.as_str(), self.kind.as_str()),
             (_, false) => ("", "", self.kind.as_str()),
         };

@@ -128,7 +128,7 @@ impl Objects {
         let object = object.ok_or_else(missing)?;
         let object = self.cluster.read(|store| {
             let shown = store.to_client(def, &target.version, &object)?;
-            if !target.is_scale {
+            if target.part != Some(Subresource::Scale) {
                 return Ok(shown);
             }
             store.scale_of(def, &target.version, &shown).map(Arc::new)
@@ -179,9 +179,11 @@ impl Objects {
             request.patch_kind(def)?;
         }
         let options = WriteOptions::read(&request.query, target.verb)?;
-        let (api_version, kind) = match target.is_scale {
-            true => ("autoscaling/v1".to_owned(), "Scale"),
-            false => (answer::api_version(def), def.kind.as_ref()),
+        let (api_version, kind) = match target.part {
+            Some(Subresource::Scale) => ("autoscaling/v1".to_owned(), "Scale"),
+            Some(Subresource::Eviction) => ("policy/v1".to_owned(), "Eviction"),
+            Some(Subresource::Binding) => ("v1".to_owned(), "Binding"),
+            _ => (answer::api_version(def), def.kind.as_ref()),
         };
         let action = match target.verb {
             Verb::Create => Action::Create { object: request.object(&api_version, kind)? },
@@ -194,7 +196,7 @@ impl Objects {
         let command = Command {
             key: key(def, target),
             action,
-            subresource: subresource(target),
+            subresource: target.part,
             dry_run: options.dry_run,
             version: target.version.clone(),
             validation: options.validation,
@@ -203,6 +205,9 @@ impl Objects {
         };
         let (object, effect, warnings) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
+        if matches!(target.part, Some(Subresource::Eviction | Subresource::Binding)) {
+            return Ok(warnings::with_warnings(answer::json(code, object.as_ref()), &warnings));
+        }
         let reply = rendering.one(def, code, &object, self.cluster.timestamp())?;
         Ok(warnings::with_warnings(reply, &warnings))
     }
@@ -319,17 +324,11 @@ fn is_served(def: &ResourceDef, target: &Target) -> bool {
     };
     def.serves(&target.version)
         && is_placed
-        && (def.has_status(&target.version) || !target.is_status)
-        && (def.scale(&target.version).is_some() || !target.is_scale)
-}
-
-fn subresource(target: &Target) -> Option<Subresource> {
-    match target {
-        Target { is_status: true, .. } => Some(Subresource::Status),
-        Target { is_scale: true, .. } => Some(Subresource::Scale),
-        Target { is_finalize: true, .. } => Some(Subresource::Finalize),
-        _ => None,
-    }
+        && match target.part {
+            Some(Subresource::Status) => def.has_status(&target.version),
+            Some(Subresource::Scale) => def.scale(&target.version).is_some(),
+            _ => true,
+        }
 }
 
 fn key(def: &ResourceDef, target: &Target) -> Key {

@@ -21,23 +21,33 @@ VERSION = "v0.36.3"
 MODULES = ["k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver"]
 
 KINDS = {
-    "k8s.io.api.core.v1": ["Binding", "ConfigMap", "Endpoints", "Event", "Namespace", "Node", "Pod", "Secret",
-                           "Service", "ServiceAccount"],
+    "k8s.io.api.apps.v1": ["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"],
+    "k8s.io.api.batch.v1": ["Job"],
+    "k8s.io.api.autoscaling.v1": ["Scale"],
+    "k8s.io.api.core.v1": ["Binding", "ConfigMap", "Endpoints", "Event", "Namespace", "Node", "PersistentVolume",
+                           "PersistentVolumeClaim", "Pod", "PodTemplate", "ReplicationController", "Secret", "Service",
+                           "ServiceAccount"],
     "k8s.io.api.authentication.v1": ["SelfSubjectReview", "TokenRequest", "TokenReview"],
     "k8s.io.api.authorization.v1": ["LocalSubjectAccessReview", "SelfSubjectAccessReview",
                                     "SelfSubjectRulesReview", "SubjectAccessReview"],
     "k8s.io.api.coordination.v1": ["Lease"],
     "k8s.io.api.discovery.v1": ["EndpointSlice"],
     "k8s.io.api.events.v1": ["Event"],
-    "k8s.io.api.policy.v1": ["Eviction"],
+    "k8s.io.api.policy.v1": ["Eviction", "PodDisruptionBudget"],
+    "k8s.io.api.policy.v1beta1": ["Eviction"],
     "k8s.io.api.rbac.v1": ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
+    "k8s.io.api.resource.v1": ["DeviceClass", "ResourceClaim", "ResourceSlice"],
+    "k8s.io.api.storage.v1": ["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment"],
     "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1": ["CustomResourceDefinition"],
     "k8s.io.apimachinery.pkg.apis.meta.v1": ["DeleteOptions"],
 }
 GROUPS = {
-    "core": "", "authentication": "authentication.k8s.io/", "authorization": "authorization.k8s.io/",
+    "apps": "apps/", "autoscaling": "autoscaling/", "batch": "batch/", "core": "",
+    "authentication": "authentication.k8s.io/", "authorization": "authorization.k8s.io/",
     "coordination": "coordination.k8s.io/", "discovery": "discovery.k8s.io/", "events": "events.k8s.io/",
-    "policy": "policy/", "rbac": "rbac.authorization.k8s.io/", "apiextensions": "apiextensions.k8s.io/", "meta": "",
+    "policy": "policy/", "rbac": "rbac.authorization.k8s.io/",
+    "resource": "resource.k8s.io/", "storage": "storage.k8s.io/",
+    "apiextensions": "apiextensions.k8s.io/", "meta": "",
 }
 SCALARS = {"string", "bytes", "bool", "int32", "int64", "double"}
 

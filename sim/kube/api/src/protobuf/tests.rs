@@ -2,7 +2,7 @@
 //! same objects), and with malformed bytes.
 
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{MAGIC, ProtobufError, decode, encode};
 
@@ -181,5 +181,23 @@ proptest! {
         let _ = decode(&bytes, "v1", "Node");
         bytes.truncate(cut.index(bytes.len()));
         let _ = decode(&bytes, "v1", "Node");
+    }
+}
+
+/// A Cluster Autoscaler sends evictions in the older version, and a client-go of today in the newer.
+#[test]
+fn evictions_of_both_versions_are_decoded() {
+    for version in ["policy/v1", "policy/v1beta1"] {
+        let eviction = json!({
+            "kind": "Eviction", "apiVersion": version,
+            "metadata": {"name": "a", "namespace": "default"},
+            "deleteOptions": {"gracePeriodSeconds": 7},
+        });
+        let body = encode(&eviction).unwrap();
+        let read = decode(&body, "policy/v1", "Eviction").unwrap();
+        assert_eq!(
+            (&read["apiVersion"], &read["deleteOptions"]["gracePeriodSeconds"]),
+            (&version.into(), &7.into())
+        );
     }
 }

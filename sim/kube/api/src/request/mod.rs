@@ -18,7 +18,7 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, Method};
-use kube_sim_store::{ResourceDef, Status};
+use kube_sim_store::{ResourceDef, Status, Subresource};
 
 use crate::auth::impersonation::{Impersonated, impersonated};
 use crate::auth::tokens::Identity;
@@ -120,7 +120,7 @@ impl Request {
 
     /// True if the request is for the subresource `scale`.
     pub(crate) fn is_of_scale(&self) -> bool {
-        matches!(&self.route, Route::Resource(target) if target.is_scale)
+        matches!(&self.route, Route::Resource(target) if target.part == Some(Subresource::Scale))
     }
 
     /// Version of aggregated discovery that the client prefers; `None` for the plain document. A

@@ -1,7 +1,7 @@
 //! Finds the part of the API that a request addresses, from path, method and query.
 
 use http::Method;
-use kube_sim_store::GroupResource;
+use kube_sim_store::{GroupResource, Subresource};
 
 use crate::query::Query;
 use crate::request::served;
@@ -122,9 +122,8 @@ pub(crate) struct Target {
     pub(crate) namespace: String,
     /// Name of the object; empty for a collection.
     pub(crate) name: String,
-    pub(crate) is_status: bool,
-    pub(crate) is_scale: bool,
-    pub(crate) is_finalize: bool,
+    /// Subresource of the object; `None` for the object itself.
+    pub(crate) part: Option<Subresource>,
     pub(crate) verb: Verb,
 }
 
@@ -268,20 +267,31 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
             !name.is_empty() && matches!(*method, Method::GET | Method::PATCH | Method::DELETE);
         return if is_about_one { Route::EmptyNamespace } else { Route::Unknown };
     }
-    let is_finalize = (resource, part) == ("namespaces", "finalize");
-    match part {
-        "" | "status" | "scale" => {}
-        "finalize" if is_finalize && *method == Method::PUT => {}
-        "finalize" if is_finalize => return Route::NotAllowed,
+    let of_pod = (group, version, resource) == ("", "v1", "pods");
+    let part_of = match part {
+        "" => None,
+        "status" => Some(Subresource::Status),
+        "scale" => Some(Subresource::Scale),
+        "finalize" if resource == "namespaces" => Some(Subresource::Finalize),
+        "eviction" if of_pod => Some(Subresource::Eviction),
+        "binding" if of_pod => Some(Subresource::Binding),
         part if served::has_part(group, version, resource, part) => {
             return Route::NotImplemented(format!("{resource}/{part}"));
         }
         _ => return Route::Unknown,
-    }
+    };
+    let only = match part_of {
+        Some(Subresource::Finalize) => Some((Method::PUT, Verb::Update)),
+        Some(Subresource::Eviction | Subresource::Binding) => Some((Method::POST, Verb::Create)),
+        _ => None,
+    };
     let verb = match is_in_path {
         true if !part.is_empty() => return Route::Unknown,
         true => (*method == Method::GET).then_some(Verb::Watch),
-        false => verb(method, name.is_empty(), part.is_empty(), query),
+        false => match only {
+            Some((only, verb)) => (*method == only).then_some(verb),
+            None => verb(method, name.is_empty(), part.is_empty(), query),
+        },
     };
     let Some(verb) = verb else { return Route::NotAllowed };
     Route::Resource(Target {
@@ -292,9 +302,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         version: version.into(),
         namespace: namespace.into(),
         name: name.into(),
-        is_status: part == "status",
-        is_scale: part == "scale",
-        is_finalize,
+        part: part_of,
         verb,
     })
 }

@@ -2,7 +2,7 @@
 
 use http::header::USER_AGENT;
 use http::request::Parts;
-use kube_sim_store::GroupResource;
+use kube_sim_store::{GroupResource, Subresource};
 use serde_json::{Value, json};
 
 use crate::auth::tokens::fingerprint;
@@ -131,11 +131,13 @@ pub(crate) fn summarize(
 
 fn named(target: &Target) -> String {
     let Target { resource, verb, .. } = target;
-    let subresource = match target {
-        Target { is_status: true, .. } => "/status",
-        Target { is_scale: true, .. } => "/scale",
-        Target { is_finalize: true, .. } => "/finalize",
-        _ => "",
+    let subresource = match target.part {
+        None => "",
+        Some(Subresource::Status) => "/status",
+        Some(Subresource::Scale) => "/scale",
+        Some(Subresource::Finalize) => "/finalize",
+        Some(Subresource::Eviction) => "/eviction",
+        Some(Subresource::Binding) => "/binding",
     };
     format!("{} {}{subresource}", verb.as_str(), clipped(&resource.resource))
 }

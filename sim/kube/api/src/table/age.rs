@@ -13,6 +13,14 @@ pub(super) fn since(instant: &Value, now: Timestamp) -> String {
     }
 }
 
+/// Time from one instant to another; `<unknown>` if one of the values is not an instant.
+pub(super) fn between(start: &Value, end: &Value) -> String {
+    match end.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
+        None => "<unknown>".into(),
+        Some(end) => since(start, end),
+    }
+}
+
 /// Formats an age in milliseconds for people, in at most two units.
 ///
 /// After `apimachinery: pkg/util/duration`, `HumanDuration`. A negative age above -2 s is `0s`,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::age::since;
-use super::pods;
+use super::{pods, volumes, workloads};
 
 /// A list at a pointer; empty if the value is not a list.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
@@ -33,6 +33,10 @@ pub(super) fn age(object: &Value, now: Timestamp) -> String {
 
 /// The cells of an object of this resource (`nodes`, `leases.coordination.k8s.io`).
 pub(super) fn of(resource: &str, object: &Value, now: Timestamp) -> Vec<Value> {
+    let elsewhere = workloads::cells(resource, object, now);
+    if let Some(cells) = elsewhere.or_else(|| volumes::cells(resource, object, now)) {
+        return cells;
+    }
     let name = text(object, "/metadata/name");
     let age = || Value::from(age(object, now));
     match resource {

@@ -10,6 +10,8 @@ mod jsonpath;
 mod pods;
 #[cfg(test)]
 mod tests;
+mod volumes;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

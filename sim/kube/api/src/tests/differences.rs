@@ -12,7 +12,7 @@ use super::{JSON, MERGE, TestServer};
 use crate::objects::Effects;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 fn map(name: &str, value: &str) -> Value {
@@ -23,12 +23,21 @@ fn map(name: &str, value: &str) -> Value {
 async fn every_resource_that_is_not_served_is_named() {
     let lab = TestServer::new();
     for (method, path, resource) in [
-        ("GET", DEPLOYMENTS, "deployments.apps"),
-        ("POST", DEPLOYMENTS, "deployments.apps"),
-        ("PATCH", "/apis/apps/v1/namespaces/default/deployments/a/scale", "deployments.apps"),
-        ("GET", "/apis/apps/v1/deployments?watch=1", "deployments.apps"),
+        ("GET", INGRESSES, "ingresses.networking.k8s.io"),
+        ("POST", INGRESSES, "ingresses.networking.k8s.io"),
+        (
+            "PATCH",
+            "/apis/networking.k8s.io/v1/namespaces/default/ingresses/a/status",
+            "ingresses.networking.k8s.io",
+        ),
+        ("GET", "/apis/batch/v1/cronjobs?watch=1", "cronjobs.batch"),
+        ("GET", "/apis/apps/v1/controllerrevisions", "controllerrevisions.apps"),
         ("GET", "/api/v1/namespaces/default/limitranges", "limitranges"),
-        ("DELETE", "/api/v1/persistentvolumes/a", "persistentvolumes"),
+        (
+            "DELETE",
+            "/apis/storage.k8s.io/v1/volumeattributesclasses/a",
+            "volumeattributesclasses.storage.k8s.io",
+        ),
         (
             "GET",
             "/apis/autoscaling/v2/horizontalpodautoscalers",
@@ -53,8 +62,8 @@ async fn every_resource_that_is_not_served_is_named() {
     // Paths that the real server does not serve either, and paths of discovery, get the answer of a
     // real server without the group or resource.
     for (path, want) in [
-        ("/apis/apps/v1", "404 page not found\n"),
-        ("/apis/apps", "404 page not found\n"),
+        ("/apis/networking.k8s.io/v1", "404 page not found\n"),
+        ("/apis/networking.k8s.io", "404 page not found\n"),
         ("/apis/example.com/v1/widgets", "404 page not found\n"),
     ] {
         let answer = lab.get(path).await;
@@ -62,7 +71,7 @@ async fn every_resource_that_is_not_served_is_named() {
         assert_eq!(answer.fault.as_deref(), Some("NotFound"), "{path}");
     }
     assert_eq!(
-        lab.get("/apis/apps/v1/gadgets").await.message(),
+        lab.get("/apis/networking.k8s.io/v1/gadgets").await.message(),
         "the server could not find the requested resource"
     );
 }
@@ -72,7 +81,7 @@ async fn parts_and_pages_that_are_not_served_are_named() {
     let lab = TestServer::new();
     for (path, what) in [
         ("/api/v1/namespaces/default/pods/p/log", "pods/log"),
-        ("/api/v1/namespaces/default/pods/p/eviction", "pods/eviction"),
+        ("/api/v1/namespaces/default/pods/p/resize", "pods/resize"),
         ("/api/v1/namespaces/default/services/s/proxy/a/b", "services/proxy"),
         ("/api/v1/namespaces/default/serviceaccounts/s/token", "serviceaccounts/token"),
         ("/openapi/v2", "OpenAPI v2"),
@@ -388,4 +397,69 @@ async fn a_large_answer_is_compressed_for_a_client_that_accepts_gzip() {
         assert_eq!(is_zipped, want, "{path} {codings}");
         assert_eq!(text, lab.get(&path).await.text, "{path} {codings}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_of_workloads_for_controllers_are_accepted_without_validation() {
+    let lab = TestServer::new();
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let rule = json!({"action": "Ignore", "onPodConditions": [{"type": "?", "status": "Maybe"}]});
+    let job = json!({
+        "metadata": {"name": "a"},
+        "spec": {
+            "managedBy": "no domain",
+            "podFailurePolicy": {"rules": [rule]},
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+        },
+    });
+    let created = lab.send("POST", jobs, JSON, &job).await;
+    assert_eq!((created.code, &created.json()["spec"]["managedBy"]), (201, &"no domain".into()));
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["Sometimes"]}}]);
+    let set = json!({
+        "metadata": {"name": "a"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+            "volumeClaimTemplates": claims,
+        },
+    });
+    let sets = "/apis/apps/v1/namespaces/default/statefulsets";
+    assert_eq!(lab.send("POST", sets, JSON, &set).await.code, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_with_unmet_preconditions_leave_the_budget_alone() {
+    let lab = TestServer::new();
+    let pods = "/api/v1/namespaces/default/pods";
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let pod = json!({
+        "metadata": {"name": "a", "labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let budget = json!({
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
+    });
+    assert_eq!(lab.send("POST", pods, JSON, &pod).await.code, 201);
+    assert_eq!(lab.send("POST", budgets, JSON, &budget).await.code, 201);
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let running = json!({"status": {"phase": "Running", "conditions": ready}});
+    assert_eq!(lab.send("PATCH", &format!("{pods}/a/status"), MERGE, &running).await.code, 200);
+    let allowed = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 1}});
+    assert_eq!(lab.send("PATCH", &format!("{budgets}/b/status"), MERGE, &allowed).await.code, 200);
+    let eviction = |options| {
+        json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"},
+            "deleteOptions": options,
+        })
+    };
+    let path = format!("{pods}/a/eviction");
+    let other = json!({"preconditions": {"uid": "other"}});
+    assert_eq!(lab.send("POST", &path, JSON, eviction(other)).await.code, 409);
+    let left = lab.get(&format!("{budgets}/b")).await.json();
+    assert_eq!(left["status"]["disruptionsAllowed"], 1, "the real server counts the eviction");
+    assert_eq!(lab.send("POST", &path, JSON, eviction(json!({}))).await.code, 201);
+    let left = lab.get(&format!("{budgets}/b")).await.json();
+    assert_eq!(left["status"]["disruptionsAllowed"], 0);
+    assert_eq!(lab.get(&format!("{pods}/a")).await.code, 404);
 }

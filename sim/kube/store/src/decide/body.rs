@@ -74,6 +74,42 @@ pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
     Ok(Body { object, warnings })
 }
 
+/// Reads the body of a request to a subresource whose body is an object of another kind, which the
+/// store does not keep. `versions` are the versions that the real server reads, the usual one first.
+///
+/// # Errors
+/// 400 with the text of the real decoder.
+pub(super) fn read_part(
+    request: &Request<'_>,
+    body: Value,
+    versions: &[&str],
+    kind: &str,
+) -> Result<Body, Status> {
+    let expected = versions.first().copied().unwrap_or_default();
+    let group = expected.split_once('/').map_or("", |(group, _)| group);
+    let given_kind = text_field(&body, "kind")?.unwrap_or(kind);
+    let given_version = text_field(&body, "apiVersion")?.unwrap_or(expected);
+    let cannot = |why: String| {
+        let version = given_version.rsplit('/').next().unwrap_or_default();
+        Status::bad_request(format!(
+            "{given_kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        ))
+    };
+    if given_kind != kind || !versions.contains(&given_version) {
+        let wanted = if group.is_empty() { "core" } else { group };
+        return Err(cannot(another_type(wanted, kind, given_version, given_kind)));
+    }
+    let Some(root) = Types::builtin().kind(group, kind) else {
+        return Ok(Body { object: body, warnings: Vec::new() });
+    };
+    let Decoded { object, unknown } = decode(root, &body, GoDecoder::Json).map_err(cannot)?;
+    let mut complaints = duplicates(request, &unknown);
+    complaints.extend(unknown);
+    complaints.sort_by_cached_key(|complaint| position(complaint, &body));
+    let warnings = apply_validation(request.validation, complaints).map_err(cannot)?;
+    Ok(Body { object, warnings })
+}
+
 /// Reads the document that results from a patch. `strange` contains the complaints about the patch
 /// itself.
 ///
@@ -202,11 +238,16 @@ fn same_kind(request: &Request<'_>, document: &Value) -> Result<(), String> {
 /// Returns the error text for an object of another kind: the server does not know the kind, or has
 /// no conversion from it.
 fn another_kind(def: &ResourceDef, api_version: &str, kind: &str) -> String {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let of_group = def.id.group.split('.').next().unwrap_or_default();
     let wanted = if of_group.is_empty() { "core" } else { of_group };
+    another_type(wanted, &def.kind, api_version, kind)
+}
+
+/// As [`another_kind`], for the expected kind `wanted` of `package`.
+fn another_type(package: &str, wanted: &str, api_version: &str, kind: &str) -> String {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if version == "v1" && knows_kind(group, kind) {
-        return format!("converting (v1.{kind}) to ({wanted}.{}): unknown conversion", def.kind);
+        return format!("converting (v1.{kind}) to ({package}.{wanted}): unknown conversion");
     }
     format!(
         "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""

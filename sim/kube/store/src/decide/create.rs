@@ -65,6 +65,9 @@ impl Store {
         if def.custom.is_some() {
             object = self.mutated(def, &version, &key, object)?;
         }
+        if let Some(identify) = def.strategy.identify {
+            identify(&mut object, &self.uid_of(&key, dry_run));
+        }
         (def.strategy.begin)(&mut object);
         body::reorder(def, &mut object);
         body::arrange(def, &version, &mut object);
@@ -107,20 +110,25 @@ impl Store {
         now: Value,
         dry_run: bool,
     ) {
-        let serial = self.graves.incarnation(key, self.revision + 1).unwrap_or_else(|| "0".into());
-        let Key { resource, namespace, name } = key;
-        let GroupResource { group, resource } = resource;
-        let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");
-        // A dry run must not use the uid that a later object will get.
-        let uid = self.ids.uuid(if dry_run { "dry run" } else { "object" }, &path);
+        let uid = self.uid_of(key, dry_run);
         let metadata = fields::map_mut(object, "metadata");
-        metadata.insert("uid".into(), uid.to_string().into());
+        metadata.insert("uid".into(), uid.into());
         metadata.insert("creationTimestamp".into(), now);
         if def.strategy.generation {
             metadata.insert("generation".into(), 1.into());
         }
         meta::set_revision(object, 0);
         body::arrange(def, version, object);
+    }
+
+    /// Returns the uid of the object that a creation makes at `key`. A dry run must not use the uid
+    /// that a later object will get.
+    fn uid_of(&self, key: &Key, dry_run: bool) -> String {
+        let serial = self.graves.incarnation(key, self.revision + 1).unwrap_or_else(|| "0".into());
+        let Key { resource, namespace, name } = key;
+        let GroupResource { group, resource } = resource;
+        let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");
+        self.ids.uuid(if dry_run { "dry run" } else { "object" }, &path).to_string()
     }
 
     /// Sets the name in `key` to that of the body, or generates a name for `key` and body. If the

@@ -123,7 +123,7 @@ impl Store {
 ///
 /// # Errors
 /// 409 if the uid or the resourceVersion differs.
-fn check_preconditions(
+pub(super) fn check_preconditions(
     request: &Request<'_>,
     preconditions: &Preconditions,
     existing: &Value,

@@ -1,10 +1,12 @@
 //! Decisions about commands: the changes that a command makes, or the `Status` that refuses it.
 
+mod binding;
 mod body;
 mod bootstrap;
 mod create;
 mod definitions;
 mod delete;
+mod eviction;
 mod managed;
 mod scale;
 mod update;
@@ -17,6 +19,7 @@ use serde_json::Value;
 use managed::Writer;
 
 use crate::object::{fields, meta, size};
+use crate::resources::core::pods;
 use crate::{
     Action, Command, Decision, Effect, Event, FieldValidation, GroupResource, Key, Op, Reply,
     ResourceDef, Status, Store, Subresource,
@@ -49,6 +52,8 @@ impl Request<'_> {
             Some(Subresource::Status) => ("status", "spec"),
             Some(Subresource::Finalize) => ("finalize", "status"),
             Some(Subresource::Scale) => ("scale", "status"),
+            Some(Subresource::Eviction) => ("eviction", ""),
+            Some(Subresource::Binding) => ("binding", ""),
             None if self.def.has_status(&self.version) => ("", "status"),
             None => ("", ""),
         };
@@ -75,8 +80,14 @@ impl Store {
         if subresource == Some(Subresource::Status) && !def.has_status(&version) {
             return Err(no_such_resource());
         }
-        let is_namespace = def.id == GroupResource::core("namespaces");
-        if subresource == Some(Subresource::Finalize) && !is_namespace {
+        let is_there = match subresource {
+            Some(Subresource::Finalize) => def.id == GroupResource::core("namespaces"),
+            Some(Subresource::Eviction | Subresource::Binding) => {
+                def.id == GroupResource::core("pods")
+            }
+            _ => true,
+        };
+        if !is_there {
             return Err(no_such_resource());
         }
         let request = Request {
@@ -94,14 +105,24 @@ impl Store {
             api_version: def.api_version(&version),
         };
         let is_deletion = matches!(action, Action::Delete { .. });
+        // A Scale or a Status.
+        let has_other_answer = matches!(
+            subresource,
+            Some(Subresource::Scale | Subresource::Eviction | Subresource::Binding)
+        );
         let mut decision = match action {
             _ if subresource == Some(Subresource::Scale) => self.scale(request, action),
-            Action::Create { object } => self.create(request, object),
+            Action::Create { object } => match subresource {
+                Some(Subresource::Eviction) => self.evict(request, object),
+                Some(Subresource::Binding) => self.bind(&request, object),
+                _ => self.create(request, object),
+            },
+            _ if has_other_answer => return Err(no_such_resource()),
             Action::Update { object } => self.update(request, object),
             Action::Patch { kind, patch } => self.patch(request, kind, &patch),
             Action::Delete { preconditions, how } => self.delete(&request, &preconditions, &how),
         }?;
-        if subresource != Some(Subresource::Scale) {
+        if !has_other_answer {
             let object = &decision.reply.object;
             // The real server hides no fields of the object in its answer in three cases: the
             // deletion has to wait, an update removes the object, or the client wrote the status.

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{Request, no_such_resource};
 use crate::object::{fields, meta};
 use crate::{
-    Action, Decision, PatchKind, ResourceDef, Scale, Status, Store, json_patch, merge_patch,
+    Action, Decision, LabelSelector, PatchKind, ResourceDef, Scale, Status, Store, json_patch,
+    merge_patch,
 };
 
 impl Store {
@@ -86,14 +87,27 @@ fn write(scale: &Scale, object: &Value) -> Value {
         spec["replicas"] = replicas.into();
     }
     let mut status = json!({"replicas": number(&scale.status_replicas)});
-    let selector = object.pointer(&scale.selector).and_then(Value::as_str).unwrap_or_default();
-    if !scale.selector.is_empty() && !selector.is_empty() {
+    let selector = object.pointer(&scale.selector).filter(|_| !scale.selector.is_empty());
+    let selector = selector.map(|it| selector_text(object, it)).unwrap_or_default();
+    if !selector.is_empty() {
         status["selector"] = selector.into();
     }
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1",
         "metadata": metadata, "spec": spec, "status": status,
     })
+}
+
+/// Returns the selector of an object as text: a custom kind keeps it as text, a
+/// ReplicationController as a map of labels, and the other built-in kinds as a structure.
+fn selector_text(object: &Value, selector: &Value) -> String {
+    match selector {
+        Value::String(text) => text.clone(),
+        labels if object["kind"] == "ReplicationController" => {
+            LabelSelector::from_labels(labels).text()
+        }
+        structure => LabelSelector::from_object(structure).unwrap_or_default().text(),
+    }
 }
 
 /// Puts `value` at a JSON pointer. On the way, creates missing maps and replaces values that are

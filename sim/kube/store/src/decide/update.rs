@@ -112,7 +112,7 @@ impl Store {
             Some(Subresource::Finalize) => {
                 keep_all_but(existing, &mut object, &["metadata", "spec"])
             }
-            Some(Subresource::Scale) => {}
+            Some(Subresource::Scale | Subresource::Eviction | Subresource::Binding) => {}
             None if def.has_status(version) => fields::copy(existing, &mut object, "status"),
             None => {}
         }
@@ -166,7 +166,10 @@ impl Store {
             }
         }
         let counts_status = def.custom.is_some() && !def.has_status(&version);
-        if def.strategy.generation && is_other_spec(&object, existing, counts_status) {
+        let annotations = |object: &Value| object["metadata"]["annotations"].clone();
+        let is_other = is_other_spec(&object, existing, counts_status)
+            || def.strategy.counts_annotations && annotations(&object) != annotations(existing);
+        if def.strategy.generation && is_other {
             meta::bump_generation(&mut object);
         }
         let object = self.to_stored_version(def, object)?;

@@ -3,7 +3,7 @@
 pub(crate) mod custom;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -36,6 +36,8 @@ pub struct ResourceDef {
     pub returns_deleted: bool,
     /// True if the kind has a status subresource in [`Self::version`].
     pub status: bool,
+    /// True if a built-in kind has a scale subresource; see [`Self::scale`].
+    pub scales: bool,
     /// Path of the objects in the real server's storage, which some messages contain.
     pub registry: Cow<'static, str>,
     /// The kind as its CustomResourceDefinition describes it; `None` for a built-in kind.
@@ -49,7 +51,37 @@ pub struct ResourceDef {
     pub(crate) strategy: Strategy,
 }
 
+/// Places of the replicas in a built-in kind with a scale subresource.
+static BUILT_IN_SCALE: LazyLock<Scale> = LazyLock::new(|| Scale {
+    spec_replicas: "/spec/replicas".into(),
+    status_replicas: "/status/replicas".into(),
+    selector: "/spec/selector".into(),
+});
+
 impl ResourceDef {
+    /// Returns the definition of a built-in kind with version `v1` and namespaces, and without
+    /// short names, status and behavior.
+    pub(crate) fn builtin(group: &'static str, resource: &'static str, kind: &'static str) -> Self {
+        Self {
+            id: GroupResource::of(group, resource),
+            version: "v1".into(),
+            kind: kind.into(),
+            singular: kind.to_ascii_lowercase().into(),
+            short_names: &[],
+            categories: &[],
+            namespaced: true,
+            hides_content_in_errors: false,
+            returns_deleted: false,
+            status: false,
+            scales: false,
+            registry: resource.into(),
+            custom: None,
+            deprecation: "",
+            selectable: &[],
+            strategy: Strategy::PLAIN,
+        }
+    }
+
     /// True if both describe the same built-in kind, or come from the same registration of a custom
     /// kind. A store registers a custom kind again when the spec, the accepted names or the
     /// establishment of its definition changes. The versions of the two may differ.
@@ -117,7 +149,10 @@ impl ResourceDef {
     /// JSON pointers to the replicas in this version; `None` if the version has no scale
     /// subresource.
     pub fn scale(&self, version: &str) -> Option<&Scale> {
-        self.custom.as_ref()?.version(version)?.scale.as_ref()
+        match &self.custom {
+            None => self.scales.then(|| &*BUILT_IN_SCALE),
+            Some(custom) => custom.version(version)?.scale.as_ref(),
+        }
     }
 
     /// True if this version has a status subresource.
@@ -200,6 +235,8 @@ pub(crate) struct Strategy {
     /// and status. For a custom kind without a status subresource, it counts changes of the status
     /// too.
     pub generation: bool,
+    /// True if `metadata.generation` counts changes of annotations, too.
+    pub counts_annotations: bool,
     /// True if an update of a missing object creates the object. An update of a subresource never
     /// does.
     pub create_on_update: bool,
@@ -211,6 +248,9 @@ pub(crate) struct Strategy {
     /// Assigns values that depend on other objects of the store, such as unique numbers. `None` if
     /// the kind has no such values.
     pub allocate: Option<Allocate>,
+    /// Sets the values of a new object that depend on its uid, which is the second argument. `None`
+    /// if the kind has no such values.
+    pub identify: Option<fn(&mut Value, &str)>,
     /// Sets the initial state of a new object.
     pub begin: fn(&mut Value),
     /// Adjusts the new object of an update (second argument) to the existing one (first argument),
@@ -266,10 +306,12 @@ impl Strategy {
     pub(crate) const PLAIN: Self = Self {
         names: NameRule::Subdomain,
         generation: false,
+        counts_annotations: false,
         create_on_update: false,
         unconditional_update: true,
         default: None,
         allocate: None,
+        identify: None,
         begin: |_| {},
         carry_over: |_, _| {},
         validate: |_, _| {},

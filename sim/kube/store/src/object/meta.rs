@@ -215,7 +215,7 @@ pub(crate) fn validate(
         errors.invalid("metadata.generation", &metadata["generation"], why);
     }
     validate_labels(&metadata["labels"], "metadata.labels", errors);
-    validate_annotations(&metadata["annotations"], errors);
+    validate_annotations(&metadata["annotations"], "metadata.annotations", errors);
     validate_owners(fields::list(object, "/metadata/ownerReferences"), errors);
     let finalizers = fields::list(object, "/metadata/finalizers");
     for finalizer in finalizers {
@@ -305,16 +305,17 @@ pub(crate) fn validate_labels(labels: &Value, field: &str, errors: &mut FieldErr
     }
 }
 
-fn validate_annotations(annotations: &Value, errors: &mut FieldErrors) {
+/// Checks annotations, in metadata or in another field.
+pub(crate) fn validate_annotations(annotations: &Value, field: &str, errors: &mut FieldErrors) {
     let mut n_bytes = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
         n_bytes += key.len() + value.as_str().map_or(0, str::len);
         for why in qualified_name_problems(&key.to_ascii_lowercase()) {
-            errors.invalid("metadata.annotations", &key.as_str().into(), &why);
+            errors.invalid(field, &key.as_str().into(), &why);
         }
     }
     if n_bytes > MAX_ANNOTATIONS_BYTES {
-        errors.too_long("metadata.annotations", MAX_ANNOTATIONS_BYTES);
+        errors.too_long(field, MAX_ANNOTATIONS_BYTES);
     }
 }
 
@@ -347,6 +348,6 @@ pub(crate) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors
     }
     let metadata = &new["metadata"];
     validate_labels(&metadata["labels"], "metadata.labels", errors);
-    validate_annotations(&metadata["annotations"], errors);
+    validate_annotations(&metadata["annotations"], "metadata.annotations", errors);
     validate_owners(fields::list(new, "/metadata/ownerReferences"), errors);
 }

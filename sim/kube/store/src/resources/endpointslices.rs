@@ -29,6 +29,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
+        scales: false,
         registry: "endpointslices".into(),
         custom: None,
         deprecation: "",

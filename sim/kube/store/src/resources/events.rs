@@ -24,6 +24,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
+        scales: false,
         registry: "events".into(),
         custom: None,
         deprecation: "",

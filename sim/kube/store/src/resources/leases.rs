@@ -17,6 +17,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
+        scales: false,
         registry: "leases".into(),
         custom: None,
         deprecation: "",

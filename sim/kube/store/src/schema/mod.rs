@@ -17,6 +17,7 @@ pub(crate) use canonical::is_canonical;
 pub(crate) use decode::{Decoded, GoDecoder, decode, decode_metadata, reordered};
 pub use foreign::GoKinds;
 pub(crate) use quantity::is_whole;
+pub use quantity::quantity_nanos;
 pub(crate) use types::{Struct, Types};
 
 /// OpenAPI v3 schemas of the built-in kinds and of the types to which these refer, as the real

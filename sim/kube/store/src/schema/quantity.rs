@@ -74,6 +74,12 @@ fn write_in(value: &Value, unit: i128) -> Result<String, String> {
     Ok(write((nanos + nanos.signum() * (unit - 1)) / unit * unit, format))
 }
 
+/// Returns a quantity in billionths: `1500m` is 1,500,000,000. `None` if the text is not a valid
+/// quantity or needs more than 128 bits.
+pub fn quantity_nanos(text: &str) -> Option<i128> {
+    parse(text).ok().map(|(nanos, _)| nanos)
+}
+
 /// True if a quantity is a whole number, or if it cannot be parsed, for example because it is too
 /// large.
 pub(crate) fn is_whole(text: &str) -> bool {

@@ -11,16 +11,16 @@ use crate::values::text::quote;
 
 /// A label selector: requirements, all of which the labels of an object must meet.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LabelSelector(Vec<Requirement>);
+pub struct LabelSelector(pub(super) Vec<Requirement>);
 
 #[derive(Clone, Debug, PartialEq)]
-struct Requirement {
-    key: String,
-    operator: Operator,
+pub(super) struct Requirement {
+    pub(super) key: String,
+    pub(super) operator: Operator,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Operator {
+pub(super) enum Operator {
     In(BTreeSet<String>),
     NotIn(BTreeSet<String>),
     Exists,

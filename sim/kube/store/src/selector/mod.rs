@@ -2,11 +2,13 @@
 
 mod fields;
 mod labels;
+mod structured;
 
 use serde_json::Value;
 
 pub use fields::FieldSelector;
 pub use labels::LabelSelector;
+pub(crate) use structured::validate as validate_label_selector;
 
 /// Conditions that select some of the objects of a resource.
 #[derive(Clone, Debug, Default, PartialEq)]

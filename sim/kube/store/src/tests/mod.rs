@@ -8,6 +8,7 @@ mod strategic;
 mod typed;
 mod validation;
 mod values;
+mod workloads;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

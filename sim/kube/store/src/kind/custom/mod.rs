@@ -204,6 +204,7 @@ impl Custom {
             hides_content_in_errors: false,
             returns_deleted: false,
             status,
+            scales: false,
             registry: format!("{group}/{plural}").into(),
             deprecation: "",
             selectable: &[],

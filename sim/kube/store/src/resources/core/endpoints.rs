@@ -21,6 +21,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
+        scales: false,
         registry: "services/endpoints".into(),
         custom: None,
         deprecation: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",

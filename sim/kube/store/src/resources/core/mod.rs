@@ -4,7 +4,11 @@ mod configmaps;
 pub(super) mod endpoints;
 pub(crate) mod namespaces;
 mod nodes;
-mod pods;
+mod persistentvolumeclaims;
+mod persistentvolumes;
+pub(crate) mod pods;
+mod podtemplates;
+mod replicationcontrollers;
 mod secrets;
 mod serviceaccounts;
 mod services;
@@ -12,13 +16,17 @@ mod services;
 use crate::ResourceDef;
 
 /// Returns the definitions of the resources of the core group.
-pub(super) fn definitions() -> [ResourceDef; 8] {
+pub(super) fn definitions() -> [ResourceDef; 12] {
     [
         configmaps::definition(),
         endpoints::definition(),
         namespaces::definition(),
         nodes::definition(),
+        persistentvolumeclaims::definition(),
+        persistentvolumes::definition(),
         pods::definition(),
+        podtemplates::definition(),
+        replicationcontrollers::definition(),
         secrets::definition(),
         serviceaccounts::definition(),
         services::definition(),

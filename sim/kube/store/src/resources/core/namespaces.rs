@@ -27,6 +27,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: false,
         status: true,
+        scales: false,
         registry: "namespaces".into(),
         custom: None,
         deprecation: "",

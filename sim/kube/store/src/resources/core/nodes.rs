@@ -22,6 +22,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: false,
         status: true,
+        scales: false,
         registry: "minions".into(),
         custom: None,
         deprecation: "",

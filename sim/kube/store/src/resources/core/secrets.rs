@@ -22,6 +22,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: true,
         returns_deleted: false,
         status: false,
+        scales: false,
         registry: "secrets".into(),
         custom: None,
         deprecation: "",

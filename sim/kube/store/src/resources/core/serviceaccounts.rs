@@ -14,6 +14,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: true,
         status: false,
+        scales: false,
         registry: "serviceaccounts".into(),
         custom: None,
         deprecation: "",

@@ -32,6 +32,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: true,
         status: true,
+        scales: false,
         registry: "apiextensions.k8s.io/customresourcedefinitions".into(),
         custom: None,
         deprecation: "",

@@ -19,6 +19,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
+        scales: false,
         registry: "clusterrolebindings".into(),
         custom: None,
         deprecation: "",

@@ -20,6 +20,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: false,
         status: false,
+        scales: false,
         registry: "clusterroles".into(),
         custom: None,
         deprecation: "",

@@ -66,13 +66,14 @@ fn host_ports(container: &Value, path: &str, taken: &mut Vec<String>, errors: &m
     }
 }
 
-/// Checks that each `hostPort` equals its `containerPort`, as a pod with `hostNetwork` requires.
+/// Checks that each `hostPort` equals its `containerPort`, as a pod with `hostNetwork` requires. A
+/// template need not have it.
 pub(super) fn validate_host_ports(spec: &Value, errors: &mut FieldErrors) {
     for list in LISTS {
         for (at, container) in fields::list(spec, &format!("/{list}")).iter().enumerate() {
             for (n, port) in fields::list(container, "/ports").iter().enumerate() {
                 let number = |field: &str| port[field].as_i64().unwrap_or_default();
-                if number("hostPort") != number("containerPort") {
+                if number("hostPort") != 0 && number("hostPort") != number("containerPort") {
                     let field = format!("spec.{list}[{at}].ports[{n}].hostPort");
                     let why = "must match `containerPort` when `hostNetwork` is true";
                     errors.invalid(field, &number("hostPort").into(), why);

@@ -1,16 +1,19 @@
-//! `pods`, as far as a cluster without a scheduler needs them.
+//! `pods`, as the API server keeps them.
 //!
-//! Simulated kubelets do not run or stop pods. So a deleted pod that has a Node and a grace period,
-//! and has not ended, stays terminating until a client deletes it again with grace period 0.
+//! The store does not place, run or stop pods; the world may. Otherwise a deleted pod that has a
+//! Node and a grace period, and has not ended, stays terminating until a client deletes it again
+//! with grace period 0.
 
 mod containers;
 mod place;
+pub(crate) mod template;
 mod validate;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use crate::kind::ObjectReader;
 use crate::object::fields;
-use crate::{Check, GroupResource, ResourceDef, SelectableField, Strategy};
+use crate::{Check, GroupResource, ResourceDef, SelectableField, Status, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -24,6 +27,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: true,
         status: true,
+        scales: false,
         registry: "pods".into(),
         custom: None,
         deprecation: "",
@@ -71,6 +75,36 @@ pub(super) fn definition() -> ResourceDef {
             ..Strategy::PLAIN
         },
     }
+}
+
+/// Copies to a pod that gets its Node the topology labels of that Node.
+pub(crate) fn copy_topology(store: &dyn ObjectReader, pod: &mut Value) -> Result<(), Status> {
+    place::copy_topology(store, pod, None)
+}
+
+/// True if the pod has a condition `Ready` that is true.
+pub(crate) fn is_ready(pod: &Value) -> bool {
+    let ready = fields::list(pod, "/status/conditions").iter().find(|it| it["type"] == "Ready");
+    ready.is_some_and(|it| it["status"] == "True")
+}
+
+/// Sets a condition in the status of an object. A condition whose status stays keeps its
+/// transition time. Returns false if nothing changes.
+pub(crate) fn set_condition(object: &mut Value, mut condition: Value) -> bool {
+    let conditions = fields::as_list(fields::map_mut(object, "status"), "conditions");
+    match conditions.iter_mut().find(|it| it["type"] == condition["type"]) {
+        None => conditions.push(condition),
+        Some(before) => {
+            if before["status"] == condition["status"] {
+                fields::copy(before, &mut condition, "lastTransitionTime");
+            }
+            if *before == condition {
+                return false;
+            }
+            *before = condition;
+        }
+    }
+    true
 }
 
 /// Sets the state of a new pod and the fields that the real server's admission plugins add, and
@@ -128,19 +162,32 @@ fn service_class(pod: &Value) -> &'static str {
 fn default(pod: &mut Value) {
     place::agree_on_addresses(pod);
     let spec = fields::map_mut(pod, "spec");
+    fields::default_to(spec, "enableServiceLinks", true);
+    let is_on_host = spec.get("hostNetwork") == Some(&true.into());
+    for list in ["containers", "initContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            request_limits(container);
+            if is_on_host {
+                open_host_ports(container);
+            }
+        }
+    }
+    default_spec(spec);
+}
+
+/// Fills in the defaults that the `spec` of a pod and that of a pod template have in common.
+fn default_spec(spec: &mut Map<String, Value>) {
     fields::default_to(spec, "restartPolicy", "Always");
     fields::default_to(spec, "terminationGracePeriodSeconds", 30);
     fields::default_to(spec, "dnsPolicy", "ClusterFirst");
     fields::default_to(spec, "securityContext", json!({}));
     fields::default_to(spec, "schedulerName", "default-scheduler");
-    fields::default_to(spec, "enableServiceLinks", true);
     if let Some(account) = spec.get("serviceAccountName").cloned() {
         fields::default_to(spec, "serviceAccount", account);
     }
-    let is_on_host = spec.get("hostNetwork") == Some(&true.into());
     for list in ["containers", "initContainers"] {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            default_container(container, is_on_host);
+            default_container(container);
         }
     }
     for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -159,16 +206,36 @@ fn default(pod: &mut Value) {
     }
 }
 
-fn default_container(container: &mut Value, is_on_host: bool) {
+/// Opens the ports of a container on the Node of a pod in the network of its Node.
+fn open_host_ports(container: &mut Value) {
+    for port in fields::list_mut(container, "ports") {
+        let port = fields::as_map(port);
+        if let Some(number) = port.get("containerPort").cloned() {
+            fields::default_if_empty(port, "hostPort", number);
+        }
+    }
+}
+
+/// Requests what a container of a pod limits and does not request. The real server does this only
+/// for pods, not for templates.
+fn request_limits(container: &mut Value) {
+    if let Some(resources) = container.get_mut("resources")
+        && let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned()
+    {
+        let requests = fields::map_mut(resources, "requests");
+        for (what, limit) in limits {
+            fields::default_to(requests, &what, limit);
+        }
+    }
+}
+
+fn default_container(container: &mut Value) {
     let image = fields::text(container, "/image").to_owned();
     let name = image.rsplit('/').next().unwrap_or_default();
     let is_moving = !name.contains('@') && (!name.contains(':') || name.ends_with(":latest"));
     for port in fields::list_mut(container, "ports") {
         let port = fields::as_map(port);
         fields::default_if_empty(port, "protocol", "TCP");
-        if is_on_host && let Some(number) = port.get("containerPort").cloned() {
-            fields::default_if_empty(port, "hostPort", number);
-        }
     }
     for variable in fields::list_mut(container, "env") {
         if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
@@ -193,14 +260,6 @@ fn default_container(container: &mut Value, is_on_host: bool) {
         }
     }
     let container = fields::as_map(container);
-    if let Some(resources) = container.get_mut("resources")
-        && let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned()
-    {
-        let requests = fields::map_mut(resources, "requests");
-        for (what, limit) in limits {
-            fields::default_to(requests, &what, limit);
-        }
-    }
     fields::default_to(container, "terminationMessagePath", "/dev/termination-log");
     fields::default_to(container, "terminationMessagePolicy", "File");
     let policy = if is_moving { "Always" } else { "IfNotPresent" };

@@ -13,6 +13,12 @@ use crate::{FieldErrors, NameRule};
 
 /// Checks a whole pod.
 pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
+    validate_spec(pod, errors);
+    containers::validate_images(&pod["spec"], errors);
+}
+
+/// Checks what the `spec` of a pod and that of a pod template have in common.
+pub(super) fn validate_spec(pod: &Value, errors: &mut FieldErrors) {
     const RESTARTS: [&str; 3] = ["Always", "OnFailure", "Never"];
     const POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     let spec = &pod["spec"];
@@ -42,7 +48,6 @@ pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
     for (at, toleration) in fields::list(spec, "/tolerations").iter().enumerate() {
         validate_toleration(toleration, &format!("spec.tolerations[{at}]"), errors);
     }
-    containers::validate_images(spec, errors);
 }
 
 fn validate_name(spec: &Value, field: &str, rule: NameRule, errors: &mut FieldErrors) {

@@ -29,6 +29,7 @@ pub(super) fn definition() -> ResourceDef {
         hides_content_in_errors: false,
         returns_deleted: true,
         status: true,
+        scales: false,
         registry: "services/specs".into(),
         custom: None,
         deprecation: "",
