@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Runs the real Cluster Autoscaler with its own Cluster API provider, and our `provider capacity`, which lets groups grow from zero.
+
+  CA_CLUSTERAPI_BINARY=FILE conformance/real-clients/autoscaler_clusterapi.py [--provider PROVIDER] [SCENARIO…]
+
+A real kube-apiserver is the management cluster and the workload cluster; clusterapi.py plays the controllers of Cluster API. Each
+scenario has its own group, which begins and ends without machines. It is judged by the objects of Cluster API, the events and the
+status of the autoscaler, the writes in the audit log, and Nodes and Pods. Before a scenario says that Pods start no machine, it waits
+for the autoscaler's event about them and for three more loops. Without CA_CLUSTERAPI_BINARY the script ends with 77 and says how to
+get one.
+
+Scenarios (as in the report, docs/autoscaler-report.md):
+"""
+import argparse
+import os
+import sys
+
+from clusterapi import CAPACITY, GOVMOMI, SUPERVISOR, Lane
+from lane import expect
+from servers import Real
+
+HOW_TO_GET = """skipped: CA_CLUSTERAPI_BINARY is not set; how to get it: check out the tag cluster-autoscaler-1.36.1 of \
+github.com/kubernetes/autoscaler, and run `go build -tags clusterapi .` in its folder cluster-autoscaler (five minutes)"""
+PAUSED, PROVISION = "cluster.x-k8s.io/paused", "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime"
+GPU = "grid_t4-16q=nvidia.com/gpu"
+
+
+def arch(name):
+    return {"nodeSelector": {"kubernetes.io/arch": name}}
+
+
+# ---- the scenarios
+
+def s1(lane):
+    """S1: 0 → 1 → 0 with a Supervisor's template: without our reconciler the group stays at zero, with it the same Pod starts a machine."""
+    lane.no_reconciler()
+    lane.create_group("one", (SUPERVISOR, "small"))
+    lane.pods("one", 1, {"cpu": "1500m", "memory": "3Gi"}, **arch("amd64"))
+    reason = lane.refused("one", "one")
+    expect(lane.target("one") is None, "the autoscaler lists the group without a capacity")
+    lane.reconcile()
+    grown = lane.grows("one", "one")
+    expect(lane.published("small") == {"capacity": {"cpu": "2", "memory": "4Gi"}, "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux"}},
+           f"the status of the template is {lane.published('small')}")
+    expect(any("MachineDeployment/workloads/one 0->1" in it for it in lane.events("TriggeredScaleUp", "one")), "no event TriggeredScaleUp")
+    lane.until("the status has no size of 1", lambda: lane.target("one") == 1)
+    before = len(lane.writes_of("cluster-autoscaler"))
+    gone = lane.clear("one", "one")
+    group, machine, was_marked = lane.kubelets.deleted[-1]
+    expect((group, was_marked) == ("one", True), f"{machine} was deleted without the annotation")
+    writes = [it for it in lane.writes_of("cluster-autoscaler")[before:] if it[1] in ("machines", "machinedeployments/scale")]
+    expect(writes == [("update", "machines", machine), ("patch", "machinedeployments/scale", "one")], f"the autoscaler wrote {writes}")
+    return f"without: {reason}; with: size 1 after {grown:.1f} s; Machine marked, then size 0, {gone:.1f} s after the Pod"
+
+
+def s2(lane):
+    """S2: a Pod that asks for more than the published capacity starts no machine, until the class of the template is larger."""
+    lane.create_class("growing", 2, "4Gi")
+    lane.create_template("growing", className="growing", imageName="amd64")
+    lane.create_group("two", (SUPERVISOR, "growing"))
+    lane.pods("two", 1, {"cpu": "3", "memory": "3Gi"})
+    reason = lane.refused("two", "two")
+    expect("Insufficient cpu" in reason, f"the reason is {reason}")
+    lane.change_class("growing", cpus=4)
+    grown = lane.grows("two", "two")
+    lane.clear("two", "two")
+    return f"{reason}; size 1 {grown:.1f} s after the change of the class"
+
+
+def s3(lane):
+    """S3: the architecture of the image decides which group a Pod with a selector starts."""
+    lane.create_template("arm", className="small", imageName="arm64")
+    lane.create_group("arm", (SUPERVISOR, "arm"))
+    lane.pods("needs-amd", 1, {"cpu": "1"}, **arch("amd64"))
+    reason = lane.refused("needs-amd", "arm")
+    expect("node affinity/selector" in reason, f"the reason is {reason}")
+    lane.pods("needs-arm", 1, {"cpu": "1"}, **arch("arm64"))
+    grown = lane.until("the group of arm64 does not grow", lambda: lane.size("arm") == 1)
+    lane.until("the Pod for arm64 does not run", lambda: lane.running("needs-arm") == 1)
+    expect(lane.running("needs-amd") == 0, "the Pod for amd64 runs")
+    lane.pods("needs-amd", 0)
+    lane.clear("needs-arm", "arm")
+    return f"amd64: {reason}; arm64: size 1 after {grown:.1f} s"
+
+
+def s4(lane):
+    """S4: without nodeInfo the autoscaler starts no machine for a selector of amd64; with --assume-node-info it does."""
+    lane.create_template("plain", className="small", imageName="plain")
+    lane.create_group("four", (SUPERVISOR, "plain"))
+    lane.pods("four", 1, {"cpu": "1"}, **arch("amd64"))
+    reason = lane.refused("four", "four")
+    expect("node affinity/selector" in reason and "nodeInfo" not in lane.published("plain"), f"{reason}; {lane.published('plain')}")
+    lane.reconcile("--assume-node-info")
+    grown = lane.grows("four", "four")
+    lane.clear("four", "four")
+    return f"without: {reason}; with: size 1 after {grown:.1f} s"
+
+
+def s5(lane):
+    """S5: with a template for vCenter the annotations of our reconciler do it, selector of amd64 included, and follow the template."""
+    lane.no_reconciler()
+    lane.create_template("vc-small", GOVMOMI, numCPUs=2, memoryMiB=4096)
+    lane.create_template("vc-large", GOVMOMI, numCPUs=4, memoryMiB=8192)
+    lane.create_group("five", (GOVMOMI, "vc-small"))
+    lane.pods("five", 1, {"cpu": "3"}, **arch("amd64"))
+    nothing = lane.refused("five", "five")
+    lane.reconcile()
+    lane.until("the group is not listed", lambda: lane.target("five") == 0)
+    small = lane.refused("five", "five", "Insufficient cpu")
+    lane.change_template("five", (GOVMOMI, "vc-large"))
+    grown = lane.grows("five", "five")
+    lane.clear("five", "five")
+    return f"without: {nothing}; 2 CPUs: {small}; 4 CPUs: size 1 after {grown:.1f} s"
+
+
+def s6(lane):
+    """S6: labels and taints of the annotations, and taints of the Machines, decide which Pods start a machine."""
+    lane.create_group("six", (SUPERVISOR, "small"), {
+        CAPACITY + "labels": "pool=batch,tier=a=b", CAPACITY + "taints": "batch=yes:NoSchedule",
+    }, taints=[{"key": "batch", "value": "no", "effect": "NoSchedule", "propagation": "Always"}])
+    lane.pods("six", 1, {"cpu": "1"}, nodeSelector={"pool": "batch"})
+    untolerated = lane.refused("six", "six")
+    expect("untolerated taint" in untolerated, f"the reason is {untolerated}")
+    lane.pods("six", 0)
+    tolerations = [{"key": "batch", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]
+    lane.pods("six-other", 1, {"cpu": "1"}, nodeSelector={"pool": "other"}, tolerations=tolerations)
+    unlabelled = lane.refused("six-other", "six")
+    lane.pods("six-other", 0)
+    lane.pods("six-tolerant", 1, {"cpu": "1"}, nodeSelector={"pool": "batch"}, tolerations=tolerations)
+    grown = lane.grows("six-tolerant", "six")
+    lane.clear("six-tolerant", "six")
+    return f"no toleration: {untolerated}; other label: {unlabelled}; both: size 1 after {grown:.1f} s"
+
+
+def s7(lane):
+    """S7: the annotation maxPods limits the Pods of a machine; without it a machine holds them all."""
+    lane.create_group("seven", (SUPERVISOR, "small"), {CAPACITY + "maxPods": "3"})
+    lane.pods("seven", 4, {"cpu": "10m"})
+    lane.grows("seven", "seven", 2)
+    lane.clear("seven", "seven")
+    lane.create_group("roomy", (SUPERVISOR, "small"))
+    lane.pods("roomy", 4, {"cpu": "10m"})
+    lane.grows("roomy", "roomy", 1)
+    lane.clear("roomy", "roomy")
+    return "4 Pods: 2 machines with maxPods 3, 1 machine without"
+
+
+def s8(lane):
+    """S8: GPUs: those that --gpu maps are published and used; the annotations of a person do the same."""
+    lane.create_class("gpu", 2, "4Gi", ["grid_t4-16q", "grid_t4-16q"])
+    lane.create_template("gpu", className="gpu", imageName="amd64")
+    lane.create_group("gpu", (SUPERVISOR, "gpu"))
+    lane.pods("eight", 1, {"cpu": "1", "nvidia.com/gpu": "2"})
+    reason = lane.refused("eight", "gpu")
+    lane.reconcile("--gpu", GPU)
+    published = lane.grows("eight", "gpu", seconds=90)
+    lane.clear("eight", "gpu")
+    lane.reconcile()
+    lane.create_group("gpu-by-hand", (SUPERVISOR, "small"), {CAPACITY + "gpu-count": "1", CAPACITY + "gpu-type": "nvidia.com/gpu"})
+    lane.pods("eight-by-hand", 1, {"cpu": "1", "nvidia.com/gpu": "1"})
+    lane.grows("eight-by-hand", "gpu-by-hand", seconds=90)
+    lane.clear("eight-by-hand", "gpu-by-hand")
+    return f"without --gpu: {reason}; with: size 1 after {published:.1f} s; by annotations: size 1"
+
+
+def s9(lane):
+    """S9: a CPU that a person has annotated wins over the published one, and the published memory stays."""
+    lane.create_group("nine", (SUPERVISOR, "small"), {CAPACITY + "cpu": "1"})
+    lane.pods("nine", 1, {"cpu": "1500m", "memory": "3Gi"})
+    reason = lane.refused("nine", "nine")
+    lane.annotate("nine", {CAPACITY + "cpu": "2"})
+    lane.grows("nine", "nine")
+    lane.clear("nine", "nine")
+    return f"cpu 1: {reason}; cpu 2: size 1"
+
+
+def s10(lane):
+    """S10: of two machines the one without Pod goes: exactly this Machine is marked, the other Pod runs on."""
+    lane.create_group("ten", (SUPERVISOR, "small"))
+    lane.pods("ten", 1, {"cpu": "1500m"})
+    lane.grows("ten", "ten")
+    kept = lane.machines("ten")
+    lane.pods("ten-more", 1, {"cpu": "1500m"})
+    lane.grows("ten-more", "ten", 2)
+    # The scheduler has put the second Pod onto the newer machine. The older one must go after the first Pod.
+    lane.pods("ten", 0)
+    lane.until("no Machine goes", lambda: len(lane.machines("ten")) == 1)
+    expect(lane.kubelets.deleted[-1] == ("ten", kept[0], True), f"deleted: {lane.kubelets.deleted[-1]}; wanted {kept[0]}, marked")
+    expect((lane.size("ten"), lane.running("ten-more")) == (1, 1), "the other Pod does not run on")
+    lane.clear("ten-more", "ten")
+    return "the older Machine was marked and deleted"
+
+
+def s11(lane):
+    """S11: a Machine without Node is given up after the provision time in the group's annotation: marked, and the size lowered."""
+    lane.kubelets.joins = False
+    lane.create_group("eleven", (SUPERVISOR, "small"), {PROVISION: "8s"})
+    lane.pods("eleven", 1, {"cpu": "1"})
+    lane.until("no Machine", lambda: lane.machines("eleven"))
+    took = lane.until("the Machine without Node stays", lambda: ("eleven", True) in [(it[0], it[2]) for it in lane.kubelets.deleted])
+    expect(any("eleven" in it for it in lane.events("ScaleUpTimedOut")), f"no event ScaleUpTimedOut: {lane.events('ScaleUpTimedOut')}")
+    lane.kubelets.joins = True
+    lane.grows("eleven", "eleven", seconds=90)
+    lane.clear("eleven", "eleven")
+    return f"given up after {took:.0f} s; the next Machine became a Node"
+
+
+def s12(lane):
+    """S12: a group with the annotation `paused` is left alone, until the annotation is gone."""
+    lane.create_group("twelve", (SUPERVISOR, "small"), {PAUSED: ""})
+    lane.pods("twelve", 1, {"cpu": "1"})
+    reason = lane.refused("twelve", "twelve")
+    lane.annotate("twelve", {PAUSED: None})
+    lane.grows("twelve", "twelve")
+    lane.clear("twelve", "twelve")
+    return f"paused: {reason}; then size 1"
+
+
+SCENARIOS = {it.__doc__.partition(":")[0]: it for it in (s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12)}
+
+
+def play(lane, name):
+    if name != "S1":
+        lane.reconcile()
+    return lane.play(SCENARIOS[name])
+
+
+def main():
+    catalogue = "".join(f"  {name:4} {it.__doc__.partition(': ')[2]}\n" for name, it in SCENARIOS.items())
+    arguments = argparse.ArgumentParser(description=__doc__ + catalogue, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--provider", default="target/release/provider")
+    arguments.add_argument("scenarios", nargs="*", metavar="SCENARIO")
+    given = arguments.parse_args()
+    unknown = [it for it in given.scenarios if it not in SCENARIOS]
+    if unknown:
+        arguments.error(f"unknown scenario '{unknown[0]}': expected {', '.join(SCENARIOS)}")
+    binary = os.environ.get("CA_CLUSTERAPI_BINARY")
+    if not binary:
+        print(HOW_TO_GET)
+        return 77
+    with Real() as cluster:
+        lane = Lane(binary, given.provider, cluster)
+        try:
+            lane.start()
+            lane.create_class("small", 2, "4Gi")
+            for name, properties in {"amd64": {"arch": "amd64", "type": "linux"}, "arm64": {"arch": "arm64", "type": "linux"}, "plain": {}}.items():
+                lane.create_image(name, **properties)
+            lane.create_template("small", className="small", imageName="amd64")
+            lane.autoscaler.start()
+            passed = [play(lane, name) for name in given.scenarios or SCENARIOS]
+        finally:
+            lane.end()
+            cluster.keep = cluster.keep or "passed" not in locals() or not all(passed)
+    print(f"{sum(passed)} of {len(passed)} scenarios passed")
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
