@@ -35,8 +35,8 @@ def pairs(text):
 class ClusterApi(lane.Kubelets):
     """Plays the controllers of Cluster API and of the infrastructure, and the kubelets.
 
-    A MachineDeployment has one MachineSet. A MachineSet that has too many Machines deletes those with the annotation first, as Cluster
-    API does. A Machine gets a provider ID, its Node registers, and then it gets `nodeRef`. The Node has the resources, labels and
+    A MachineDeployment has one MachineSet. A MachineSet that has too many Machines deletes those with the annotation first, then those
+    without Node, as Cluster API does, and then the newest. A Machine gets a provider ID, its Node registers, and then it gets `nodeRef`. The Node has the resources, labels and
     taints that the template, its class and image, and the annotations of the group describe.
     """
 
@@ -58,7 +58,7 @@ class ClusterApi(lane.Kubelets):
                 nodes.discard(name)
                 self.cluster.ask("PATCH", f"{MACHINES}/{name}", {"metadata": {"finalizers": None}}, MERGE)
             elif self.joins and group and "nodeRef" not in machine.get("status", {}):
-                self.join_cluster(machine, group)
+                self.join_cluster(machine, group, name in nodes)
                 nodes.add(name)
         self.run_pods(nodes)
 
@@ -83,16 +83,15 @@ class ClusterApi(lane.Kubelets):
                 "metadata": {"name": f"{name}-{self.n_created}", **own, "finalizers": [FINALIZER],
                              "ownerReferences": [owner(answer, "MachineSet")]},
                 "spec": spec["template"]["spec"]})
-        first = sorted(kept, key=lambda it: (DELETE not in it["metadata"].get("annotations", {}), it["metadata"]["name"]))
-        for machine in first[:max(len(kept) - spec["replicas"], 0)]:
+        for machine in sorted(kept, key=victims_first)[:max(len(kept) - spec["replicas"], 0)]:
             it = machine["metadata"]
             self.deleted.append((name, it["name"], DELETE in it.get("annotations", {})))
             self.cluster.must("DELETE", f"{MACHINES}/{it['name']}")
         if group.get("status", {}).get("replicas") != len(kept):
             self.cluster.ask("PATCH", f"{DEPLOYMENTS}/{name}/status", {"status": {"replicas": len(kept), "selector": f"{DEPLOYMENT_LABEL}={name}"}}, MERGE)
 
-    def join_cluster(self, machine, group):
-        """Gives a Machine its provider ID, registers its Node, and sets `nodeRef`."""
+    def join_cluster(self, machine, group, is_registered):
+        """Gives a Machine its provider ID, registers its Node unless a former step did, and sets `nodeRef`."""
         name, annotations = machine["metadata"]["name"], group["metadata"].get("annotations", {})
         provider_id = f"vsphere://{uuid.uuid5(uuid.NAMESPACE_DNS, name)}"
         self.cluster.must("PATCH", f"{MACHINES}/{name}", {"spec": {"providerID": provider_id}}, MERGE)
@@ -107,9 +106,10 @@ class ClusterApi(lane.Kubelets):
             taints[taint["key"], taint["effect"]] = taint.get("value", "")
         for key, value, effect in re.findall(r"([^,=:]+)(?:=([^,:]*))?:(\w+)", annotations.get(CAPACITY + "taints", "")):
             taints[key, effect] = value
-        self.register(name, provider_id, labels, resources, {
-            "cluster.x-k8s.io/machine": name, "cluster.x-k8s.io/cluster-namespace": NAMESPACE, CLUSTER_LABEL: CLUSTER,
-        }, [{"key": key, "value": value, "effect": effect} for (key, effect), value in taints.items()] or None)
+        if not is_registered:
+            self.register(name, provider_id, labels, resources, {
+                "cluster.x-k8s.io/machine": name, "cluster.x-k8s.io/cluster-namespace": NAMESPACE, CLUSTER_LABEL: CLUSTER,
+            }, [{"key": key, "value": value, "effect": effect} for (key, effect), value in taints.items()] or None)
         self.cluster.must("PATCH", f"{MACHINES}/{name}/status", {"status": {"nodeRef": {"name": name}, "phase": "Running"}}, MERGE)
 
     def hardware(self, reference):
@@ -126,6 +126,11 @@ class ClusterApi(lane.Kubelets):
         image = self.cluster.must("GET", f"{IMAGES}/{spec['imageName']}")
         properties = {it["key"]: it["value"] for it in image["status"]["vmwareSystemProperties"]}
         return resources, {"kubernetes.io/arch": properties.get("vmware-system.tkr.os-arch", "amd64")}
+
+
+def victims_first(machine):
+    metadata = machine["metadata"]
+    return (DELETE not in metadata.get("annotations", {}), "nodeRef" in machine.get("status", {}), -int(metadata["name"].rpartition("-")[2]))
 
 
 def owner(document, kind):
