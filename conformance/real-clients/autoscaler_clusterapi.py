@@ -16,11 +16,12 @@ Scenarios (as in the report, docs/autoscaler-report.md):
 import argparse
 import os
 import sys
+from contextlib import nullcontext
 
 from clusterapi import CAPACITY, GOVMOMI, SUPERVISOR
 from growing import Lane
 from lane import expect
-from servers import Real
+from servers import Real, World
 
 HOW_TO_GET = """skipped: {} is not set; how to get it: check out the tag cluster-autoscaler-1.36.1 of \
 github.com/kubernetes/autoscaler, and run `go build -tags {} .` in its folder cluster-autoscaler (three minutes)"""
@@ -237,7 +238,33 @@ def s12(lane):
     return f"paused: {reason}; then size 1"
 
 
-SCENARIOS = {it.__doc__.partition(":")[0]: it for it in (s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12)}
+def s13(lane):
+    """S13: a label that Cluster API copies from the Machines to their Nodes, in `template.metadata`: the provider of 1.36.1 does not read it."""
+    label = {"node.cluster.x-k8s.io/pool": "batch"}
+    lane.create_group("thirteen", (SUPERVISOR, "small"), labels=label)
+    lane.pods("thirteen", 1, {"cpu": "1"}, nodeSelector=label)
+    if lane.serves:
+        grown = lane.grows("thirteen", "thirteen")
+        lane.clear("thirteen", "thirteen")
+        return f"our server reads it: size 1 after {grown:.1f} s"
+    reason = lane.refused("thirteen", "thirteen")
+    lane.annotate("thirteen", {CAPACITY + "labels": "node.cluster.x-k8s.io/pool=batch"})
+    lane.grows("thirteen", "thirteen")
+    lane.clear("thirteen", "thirteen")
+    return f"{reason}; with the annotation `labels`: size 1"
+
+
+def s14(lane):
+    """S14: the roles of the documentation suffice in all scenarios before."""
+    refused = [line for it in lane.processes if it.name in ("autoscaler", "server", "reconciler")
+               for line in it.log().splitlines() if "forbidden" in line.lower()]
+    expect(not refused, f"refused: {refused[:3]}")
+    n_writes = len(lane.scaling_writes())
+    expect(n_writes, "no client with the role has written anything")
+    return f"no request was forbidden; {n_writes} writes to Machines and groups"
+
+
+SCENARIOS = {it.__doc__.partition(":")[0]: it for it in (s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14)}
 
 
 def play(lane, name):
@@ -251,6 +278,7 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__ + catalogue, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--provider", default="target/release/provider")
     arguments.add_argument("--server", action="store_true", help="use our server in place of the autoscaler's Cluster API provider")
+    arguments.add_argument("--sim", metavar="SIM", help="use the Supervisor of this sim as the management cluster")
     arguments.add_argument("scenarios", nargs="*", metavar="SCENARIO")
     given = arguments.parse_args()
     unknown = [it for it in given.scenarios if it not in SCENARIOS]
@@ -261,8 +289,8 @@ def main():
     if not binary:
         print(HOW_TO_GET.format(variable, tag))
         return 77
-    with Real() as cluster:
-        lane = Lane(binary, given.provider, cluster, given.server)
+    with Real() as cluster, World(given.sim, "sim", 0) if given.sim else nullcontext() as world:
+        lane = Lane(binary, given.provider, cluster, given.server, world)
         try:
             lane.start()
             lane.create_class("small", 2, "4Gi")

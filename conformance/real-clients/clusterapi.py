@@ -30,8 +30,8 @@ class ClusterApi(lane.Kubelets):
     """Plays the controllers of Cluster API and of the infrastructure, and the kubelets.
 
     A MachineDeployment has one MachineSet. A MachineSet that has too many Machines deletes those with the annotation first, then those
-    without Node, as Cluster API does, and then the newest. A Machine gets a provider ID, its Node registers, and then it gets `nodeRef`. The Node has the resources, labels and
-    taints that the template, its class and image, and the annotations of the group describe.
+    without Node, as Cluster API does, and then the newest. A Machine gets a provider ID, its Node registers, and then it gets `nodeRef`.
+    The Node has the resources, labels and taints that the template, its class and image, and the annotations of the group describe.
     """
 
     def __init__(self, cluster, management):
@@ -95,6 +95,7 @@ class ClusterApi(lane.Kubelets):
             resources["pods"] = annotations[CAPACITY + "maxPods"]
         if CAPACITY + "gpu-count" in annotations:
             resources[annotations[CAPACITY + "gpu-type"]] = annotations[CAPACITY + "gpu-count"]
+        labels |= group["spec"]["template"]["metadata"].get("labels", {})
         labels |= pairs(annotations.get(CAPACITY + "labels", ""))
         taints = {}
         for taint in group["spec"]["template"]["spec"].get("taints", []):

@@ -5,13 +5,14 @@ The real API server is the management cluster and the workload cluster. The auto
 management cluster as users with the roles of the documentation and no other. Needs only Python's standard library.
 """
 import json
+from pathlib import Path
 
 import lane
 from clusterapi import (CLASSES, CLUSTER, CLUSTER_LABEL, DEPLOYMENT_LABEL, DEPLOYMENTS, IMAGES, MACHINES, NAMESPACE, SETS, SUPERVISOR, TEMPLATES,
                         ClusterApi)
 from lane import MERGE
 from ports import free_port
-from servers import HERE, ROOT, wait_until
+from servers import HERE, ROOT, recorded, wait_until
 
 MAX = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 
@@ -19,13 +20,14 @@ MAX = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 class Lane(lane.Lane):
     """The management cluster, our reconciler and the autoscaler of the lane.
 
-    With `serves` the autoscaler's own provider is not used. Our server, `provider autoscaler`, gives it the groups.
+    With `serves` the autoscaler's own provider is not used. Our server, `provider autoscaler`, gives it the groups. With a `world` its
+    simulated Supervisor is the management cluster.
     """
 
-    def __init__(self, binary, provider, cluster, serves):
-        super().__init__(cluster, ClusterApi(cluster, cluster))
-        self.binary, self.provider, self.serves = binary, provider, serves
-        self.management = cluster
+    def __init__(self, binary, provider, cluster, serves, world=None):
+        self.management = world.supervisor if world else cluster
+        super().__init__(cluster, ClusterApi(cluster, self.management))
+        self.binary, self.provider, self.serves, self.world = binary, provider, serves, world
         self.reconciler = None
         # Users of the API server of cluster.sh without any rights, and the roles that they get here.
         self.roles = {"alice": ROOT / "provider/tests/it/capacity/role.yaml",
@@ -33,20 +35,17 @@ class Lane(lane.Lane):
 
     def start(self):
         """Defines the kinds and roles, and starts everything except the autoscaler and the reconciler."""
-        definitions = (HERE / "clusterapi/kinds.yaml").read_text().split("\n---\n")
-        for text in definitions:
-            self.management.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", text, "application/yaml")
-        self.management.must("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        self.define()
         for path in (DEPLOYMENTS, SETS, MACHINES, CLASSES, IMAGES, *TEMPLATES.values()):
             wait_until(f"{path} is not served", lambda path=path: self.management.ask("GET", path)[0] == 200)
+        if not self.world:
+            self.cluster.must("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         for user, file in self.roles.items():
-            role = self.management.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", file.read_text(), "application/yaml")
-            group = "rbac.authorization.k8s.io"
-            self.management.must("POST", f"/apis/{group}/v1/clusterrolebindings", {
-                "apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": user},
-                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role["metadata"]["name"]},
-                "subjects": [{"apiGroup": group, "kind": "User", "name": user}]})
-            (self.folder / user).write_text(self.cluster.kubeconfig.read_text().replace(self.cluster.token, f"{user}-token"))
+            if self.world:
+                # The simulated Supervisor has an administrator only.
+                (self.folder / user).write_text(Path(self.world.known["SIM_SUPERVISOR_KUBECONFIG"]).read_text())
+            else:
+                self.grant(user, file)
         # A Node of another platform, as the control plane of the workload cluster is one.
         self.kubelets.register("control-plane", "kind://control-plane", {}, {"cpu": "2", "memory": "4Gi"},
                                taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
@@ -62,6 +61,25 @@ class Lane(lane.Lane):
         config = self.folder / "cloud-config.yaml"
         config.write_text(f"address: {address}\n")
         self.autoscaler_process(self.binary, "--cloud-provider=externalgrpc", f"--cloud-config={config}")
+
+    def define(self):
+        """Defines the kinds. A Supervisor has those of VM Operator already."""
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for text in (HERE / "clusterapi/kinds.yaml").read_text().split("\n---\n"):
+            definition = self.cluster.must("POST", path, text, "application/yaml")
+            if self.world and definition["spec"]["group"] != "vmoperator.vmware.com":
+                definition["metadata"] = {"name": definition["metadata"]["name"]}
+                self.management.must("POST", path, {**definition, "status": None})
+
+    def grant(self, user, file):
+        """Gives a user the role in a file and no other, and writes the kubeconfig of the user."""
+        group = "rbac.authorization.k8s.io"
+        role = self.management.must("POST", f"/apis/{group}/v1/clusterroles", file.read_text(), "application/yaml")
+        self.management.must("POST", f"/apis/{group}/v1/clusterrolebindings", {
+            "apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": user},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role["metadata"]["name"]},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}]})
+        (self.folder / user).write_text(self.cluster.kubeconfig.read_text().replace(self.cluster.token, f"{user}-token"))
 
     def reconcile(self, *flags):
         """Runs `provider capacity` with these flags, and no other one."""
@@ -186,15 +204,22 @@ class Lane(lane.Lane):
 
     def scaling_writes(self):
         """Returns the writes of the autoscaler, or of our server, to Machines and groups, as (verb, resource, name)."""
-        writes = []
-        for it in map(json.loads, self.cluster.audit.read_text().splitlines()):
-            thing = it["objectRef"]
-            resource = "/".join(filter(None, (thing["resource"], thing.get("subresource"))))
-            if it["user"]["username"] == "bob" and resource.startswith("machine") and it["responseStatus"]["code"] < 300:
-                writes.append((it["verb"], resource, thing["name"]))
-        return writes
+        if self.world:
+            agent = "provider" if self.serves else "cluster-autoscaler"
+            writes = (it[1:] for it in recorded(self.world.admin, "k8s.supervisor") if it[0].startswith(agent))
+        else:
+            writes = written_by(self.cluster.audit, "bob")
+        return [(verb, resource, name) for verb, resource, name, code in writes if resource.startswith("machine") and code < 300]
 
     def state(self):
         groups = {it["metadata"]["name"]: it["spec"]["replicas"] for it in self.management.must("GET", DEPLOYMENTS)["items"]}
         templates = {it["metadata"]["name"]: it.get("status") for it in self.management.must("GET", TEMPLATES[SUPERVISOR])["items"]}
         return {"groups": groups, "machines": self.machines(), "deleted": self.kubelets.deleted[-3:], "templates": templates}
+
+
+def written_by(audit, user):
+    """Yields the writes of a user in an audit log: (verb, resource, name, status)."""
+    for it in map(json.loads, audit.read_text().splitlines()):
+        thing = it["objectRef"]
+        if it["user"]["username"] == user:
+            yield it["verb"], "/".join(filter(None, (thing["resource"], thing.get("subresource")))), thing.get("name", ""), it["responseStatus"]["code"]

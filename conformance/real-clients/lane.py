@@ -110,7 +110,8 @@ class Kubelets(threading.Thread):
 
     def end(self):
         self.stopping.set()
-        self.join(20)
+        if self.is_alive():
+            self.join(20)
 
 
 class Lane:
