@@ -29,7 +29,7 @@ def pairs(text):
 class ClusterApi(lane.Kubelets):
     """Plays the controllers of Cluster API and of the infrastructure, and the kubelets.
 
-    A MachineDeployment has one MachineSet. A MachineSet that has too many Machines deletes those with the annotation first, then those
+    A group is a MachineDeployment with one MachineSet, or a MachineSet of its own. A MachineSet that has too many Machines deletes those with the annotation first, then those
     without Node, as Cluster API does, and then the newest. A Machine gets a provider ID, its Node registers, and then it gets `nodeRef`.
     The Node has the resources, labels and taints that the template, its class and image, and the annotations of the group describe.
     """
@@ -41,7 +41,8 @@ class ClusterApi(lane.Kubelets):
         self.deleted = []  # (group, Machine, True if it had the annotation) in the order of deletion
 
     def step(self):
-        groups = {it["metadata"]["name"]: it for it in self.management.must("GET", DEPLOYMENTS)["items"]}
+        deployments, sets = (self.management.must("GET", path)["items"] for path in (DEPLOYMENTS, SETS))
+        groups = {it["metadata"]["name"]: it for it in deployments + [it for it in sets if "ownerReferences" not in it["metadata"]]}
         machines = self.management.must("GET", MACHINES)["items"]
         for group in groups.values():
             self.keep_size(group, [it for it in machines if it["metadata"]["labels"][DEPLOYMENT_LABEL] == group["metadata"]["name"]])
@@ -59,31 +60,39 @@ class ClusterApi(lane.Kubelets):
 
     def keep_size(self, group, machines):
         """Creates the MachineSet of a group, and creates or deletes Machines until their number is that of the group."""
-        name, spec, paused = group["metadata"]["name"], group["spec"], "cluster.x-k8s.io/paused" in group["metadata"].get("annotations", {})
+        name, spec, machine_set = group["metadata"]["name"], group["spec"], group
         own = {"labels": {CLUSTER_LABEL: CLUSTER, DEPLOYMENT_LABEL: name}}
-        status, answer = self.management.ask("PATCH", f"{SETS}/{name}-1", {"spec": {"replicas": spec["replicas"]}}, MERGE)
-        if status == 404:
-            answer = self.management.must("POST", SETS, {
-                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
-                "metadata": {"name": f"{name}-1", **own, "annotations": {"machinedeployment.clusters.x-k8s.io/revision": "1"},
-                             "ownerReferences": [owner(group, "MachineDeployment")]},
-                "spec": {**spec, "template": {**spec["template"], "metadata": own}}})
+        if group["kind"] == "MachineDeployment":
+            machine_set = self.set_of(group, own)
         kept = [it for it in machines if "deletionTimestamp" not in it["metadata"]]
-        if paused:
+        if "cluster.x-k8s.io/paused" in group["metadata"].get("annotations", {}):
             return
         for _ in range(spec["replicas"] - len(kept)):
             self.n_created += 1
             self.management.must("POST", MACHINES, {
                 "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
                 "metadata": {"name": f"{name}-{self.n_created}", **own, "finalizers": [FINALIZER],
-                             "ownerReferences": [owner(answer, "MachineSet")]},
+                             "ownerReferences": [owner(machine_set)]},
                 "spec": spec["template"]["spec"]})
         for machine in sorted(kept, key=victims_first)[:max(len(kept) - spec["replicas"], 0)]:
             it = machine["metadata"]
             self.deleted.append((name, it["name"], DELETE in it.get("annotations", {})))
             self.management.must("DELETE", f"{MACHINES}/{it['name']}")
         if group.get("status", {}).get("replicas") != len(kept):
-            self.management.ask("PATCH", f"{DEPLOYMENTS}/{name}/status", {"status": {"replicas": len(kept), "selector": f"{DEPLOYMENT_LABEL}={name}"}}, MERGE)
+            self.management.ask("PATCH", f"{path_of(group)}/status", {
+                "status": {"replicas": len(kept), "selector": f"{DEPLOYMENT_LABEL}={name}"}}, MERGE)
+
+    def set_of(self, group, own):
+        """Gives the MachineSet of a MachineDeployment its size, and returns it. Creates it the first time."""
+        name, spec = group["metadata"]["name"] + "-1", group["spec"]
+        status, answer = self.management.ask("PATCH", f"{SETS}/{name}", {"spec": {"replicas": spec["replicas"]}}, MERGE)
+        if status != 404:
+            return answer
+        return self.management.must("POST", SETS, {
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet",
+            "metadata": {"name": name, **own, "annotations": {"machinedeployment.clusters.x-k8s.io/revision": "1"},
+                         "ownerReferences": [owner(group)]},
+            "spec": {**spec, "template": {**spec["template"], "metadata": own}}})
 
     def join_cluster(self, machine, group, is_registered):
         """Gives a Machine its provider ID, registers its Node unless a former step did, and sets `nodeRef`."""
@@ -120,7 +129,7 @@ class ClusterApi(lane.Kubelets):
         if n_gpus:
             resources["nvidia.com/gpu"] = str(n_gpus)
         image = self.management.must("GET", f"{IMAGES}/{spec['imageName']}")
-        properties = {it["key"]: it["value"] for it in image["status"]["vmwareSystemProperties"]}
+        properties = {it["key"]: it["value"] for it in image.get("status", {}).get("vmwareSystemProperties", [])}
         return resources, {"kubernetes.io/arch": properties.get("vmware-system.tkr.os-arch", "amd64")}
 
 
@@ -129,6 +138,10 @@ def victims_first(machine):
     return (DELETE not in metadata.get("annotations", {}), "nodeRef" in machine.get("status", {}), -int(metadata["name"].rpartition("-")[2]))
 
 
-def owner(document, kind):
-    return {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind, "name": document["metadata"]["name"], "uid": document["metadata"]["uid"],
-            "controller": True}
+def path_of(group):
+    return f"{DEPLOYMENTS if group['kind'] == 'MachineDeployment' else SETS}/{group['metadata']['name']}"
+
+
+def owner(document):
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"], "name": document["metadata"]["name"],
+            "uid": document["metadata"]["uid"], "controller": True}

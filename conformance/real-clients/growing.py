@@ -29,6 +29,7 @@ class Lane(lane.Lane):
         super().__init__(cluster, ClusterApi(cluster, self.management))
         self.binary, self.provider, self.serves, self.world = binary, provider, serves, world
         self.reconciler = None
+        self.paths = {}  # path of each group
         # Users of the API server of cluster.sh without any rights, and the roles that they get here.
         self.roles = {"alice": ROOT / "provider/tests/it/capacity/role.yaml",
                       "bob": ROOT / "provider/tests/it/autoscaler/role.yaml" if serves else HERE / "clusterapi/autoscaler-role.yaml"}
@@ -118,27 +119,29 @@ class Lane(lane.Lane):
             "apiVersion": f"{api_group}/{version}", "kind": "VSphereMachineTemplate", "metadata": {"name": name},
             "spec": {"template": {"spec": spec}}})
 
-    def create_group(self, name, reference, annotations=None, labels=None, taints=None, most=3):
-        """Creates a MachineDeployment without Machines. `reference` names its template as (API group, name); `labels` and `taints` are
+    def create_group(self, name, reference, annotations=None, labels=None, taints=None, kind="MachineDeployment"):
+        """Creates a group without Machines that may grow to three. `reference` names its template as (API group, name); `labels` and `taints` are
         those of its Machines."""
         api_group, template = reference
-        self.management.must("POST", DEPLOYMENTS, {
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment",
-            "metadata": {"name": name, "labels": {CLUSTER_LABEL: CLUSTER}, "annotations": {MAX: str(most), **(annotations or {})}},
+        collection = DEPLOYMENTS if kind == "MachineDeployment" else SETS
+        self.paths[name] = f"{collection}/{name}"
+        self.management.must("POST", collection, {
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"name": name, "labels": {CLUSTER_LABEL: CLUSTER}, "annotations": {MAX: "3", **(annotations or {})}},
             "spec": {"clusterName": CLUSTER, "replicas": 0, "selector": {"matchLabels": {DEPLOYMENT_LABEL: name}}, "template": {
                 "metadata": {"labels": labels or {}},
                 "spec": {"clusterName": CLUSTER, "bootstrap": {"dataSecretName": "bootstrap"}, "taints": taints or [],
                          "infrastructureRef": {"apiGroup": api_group, "kind": "VSphereMachineTemplate", "name": template}}}}})
 
     def change_template(self, group, reference):
-        """Makes the MachineDeployment name another template, in the words of v1beta1."""
+        """Makes the group name another template, in the words of v1beta1."""
         api_group, template = reference
         version = TEMPLATES[api_group].split("/")[3]
-        self.management.must("PATCH", f"{DEPLOYMENTS}/{group}", {"spec": {"template": {"spec": {"infrastructureRef": {
+        self.management.must("PATCH", self.paths[group], {"spec": {"template": {"spec": {"infrastructureRef": {
             "apiGroup": None, "apiVersion": f"{api_group}/{version}", "kind": "VSphereMachineTemplate", "name": template}}}}}, MERGE)
 
     def annotate(self, group, annotations):
-        self.management.must("PATCH", f"{DEPLOYMENTS}/{group}", {"metadata": {"annotations": annotations}}, MERGE)
+        self.management.must("PATCH", self.paths[group], {"metadata": {"annotations": annotations}}, MERGE)
 
     def pods(self, name, replicas, requests=None, **spec):
         """Creates a ReplicaSet, or changes the number of its Pods."""
@@ -154,23 +157,22 @@ class Lane(lane.Lane):
 
     def remove(self, group):
         """Removes a group without Machines. The garbage collector removes its MachineSet."""
-        self.management.must("DELETE", f"{DEPLOYMENTS}/{group}")
+        self.management.must("DELETE", self.paths.pop(group))
 
     def reset(self):
         """Removes all Pods, groups, Machines and Nodes of Machines, after a scenario that failed."""
         self.no_pods()
         self.kubelets.joins = True
-        for it in self.management.must("GET", DEPLOYMENTS)["items"]:
-            self.management.must("PATCH", f"{DEPLOYMENTS}/{it['metadata']['name']}", {
-                "metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}, "spec": {"replicas": 0}}, MERGE)
+        for path in self.paths.values():
+            self.management.must("PATCH", path, {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}, "spec": {"replicas": 0}}, MERGE)
         self.until("Machines are left", lambda: not self.machines(), 60)
-        for it in self.management.must("GET", DEPLOYMENTS)["items"]:
-            self.remove(it["metadata"]["name"])
+        for group in list(self.paths):
+            self.remove(group)
 
     # ---- what a scenario looks at
 
     def size(self, group):
-        return self.management.must("GET", f"{DEPLOYMENTS}/{group}")["spec"]["replicas"]
+        return self.management.must("GET", self.paths[group])["spec"]["replicas"]
 
     def machines(self, group=None):
         return sorted(it["metadata"]["name"] for it in self.management.must("GET", MACHINES)["items"]
@@ -212,7 +214,7 @@ class Lane(lane.Lane):
         return [(verb, resource, name) for verb, resource, name, code in writes if resource.startswith("machine") and code < 300]
 
     def state(self):
-        groups = {it["metadata"]["name"]: it["spec"]["replicas"] for it in self.management.must("GET", DEPLOYMENTS)["items"]}
+        groups = {group: self.size(group) for group in self.paths}
         templates = {it["metadata"]["name"]: it.get("status") for it in self.management.must("GET", TEMPLATES[SUPERVISOR])["items"]}
         return {"groups": groups, "machines": self.machines(), "deleted": self.kubelets.deleted[-3:], "templates": templates}
 
