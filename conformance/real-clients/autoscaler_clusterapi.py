@@ -21,7 +21,7 @@ from contextlib import nullcontext
 from clusterapi import CAPACITY, GOVMOMI, SUPERVISOR
 from growing import Lane
 from lane import expect
-from servers import Real, World
+from servers import ROOT, Real, World
 
 HOW_TO_GET = """skipped: {} is not set; how to get it: check out the tag cluster-autoscaler-1.36.1 of \
 github.com/kubernetes/autoscaler, and run `go build -tags {} .` in its folder cluster-autoscaler (three minutes)"""
@@ -267,16 +267,42 @@ def s14(lane):
 
 
 def s15(lane):
-    """S15: the roles of the documentation suffice in all scenarios before: no request was forbidden."""
+    """S15: a group that had a Node keeps its shape in the memory of the autoscaler: a later capacity counts after a restart."""
+    lane.create_class("later", 2, "4Gi")
+    lane.create_template("later", className="later", imageName="amd64")
+    lane.create_group("fifteen", (SUPERVISOR, "later"))
+    lane.pods("fifteen", 1, {"cpu": "1"})
+    lane.grows("fifteen", "fifteen")
+    # The autoscaler learns the shape of a group from a Node that has been ready for a minute.
+    lane.until("the autoscaler makes no loops", lambda: lane.age_of_node("fifteen") > 65, 90)
+    lane.pods("fifteen", 0)
+    lane.until("the Machine stays", lambda: not lane.machines("fifteen"), 90)
+    lane.change_class("later", cpus=4)
+    lane.until("the new capacity is not published", lambda: lane.published("later").get("capacity", {}).get("cpu") == "4")
+    lane.pods("fifteen-large", 1, {"cpu": "3"})
+    reason = lane.refused("fifteen-large", "fifteen")
+    lane.autoscaler.end()
+    lane.autoscaler.start()
+    lane.grows("fifteen-large", "fifteen")
+    lane.clear("fifteen-large", "fifteen")
+    return f"4 CPUs published: {reason}; after a restart: size 1"
+
+
+def s16(lane):
+    """S16: the roles of the documentation suffice in all scenarios before: no request was forbidden."""
     refused = [line for it in lane.processes if it.name in ("autoscaler", "server", "reconciler")
                for line in it.log().splitlines() if "is forbidden" in line]
     expect(not refused, f"refused: {refused[:3]}")
+    documents = [(ROOT / "docs" / it).read_text() for it in ("autoscaler.md", "scale-from-zero.md")]
+    for file in lane.roles.values():
+        role = file.read_text().partition("\n")[2]
+        expect(any(role in it for it in documents), f"{file}: the documentation has another role")
     n_writes = len(lane.scaling_writes())
     expect(n_writes, "no client with the role has written anything")
     return f"{n_writes} writes to Machines and groups"
 
 
-SCENARIOS = {it.__doc__.partition(":")[0]: it for it in (s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15)}
+SCENARIOS = {it.__doc__.partition(":")[0]: it for it in (s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15, s16)}
 
 
 def play(lane, name):
@@ -293,8 +319,8 @@ def main():
     arguments.add_argument("--sim", metavar="SIM", help="use the Supervisor of this sim as the management cluster")
     arguments.add_argument("scenarios", nargs="*", metavar="SCENARIO")
     given = arguments.parse_args()
-    # The simulated Supervisor has an administrator only, so that S15 would judge nothing.
-    known = [it for it in SCENARIOS if it != "S15" or not given.sim]
+    # The simulated Supervisor has an administrator only, so that S16 would judge nothing.
+    known = [it for it in SCENARIOS if it != "S16" or not given.sim]
     unknown = [it for it in given.scenarios if it not in known]
     if unknown:
         arguments.error(f"unknown scenario '{unknown[0]}': expected {', '.join(known)}")

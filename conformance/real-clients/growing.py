@@ -4,7 +4,9 @@ and the autoscaler with its own Cluster API provider, or with our server, `provi
 The real API server is the management cluster and the workload cluster. The autoscaler, our server and `provider capacity` use the
 management cluster as users with the roles of the documentation and no other. Needs only Python's standard library.
 """
+import calendar
 import json
+import time
 from pathlib import Path
 
 import lane
@@ -177,6 +179,11 @@ class Lane(lane.Lane):
     def machines(self, group=None):
         return sorted(it["metadata"]["name"] for it in self.management.must("GET", MACHINES)["items"]
                       if group in (None, it["metadata"]["labels"][DEPLOYMENT_LABEL]))
+
+    def age_of_node(self, group):
+        """Returns the age of the group's oldest Node in seconds, by the clock of the API server."""
+        made = [it["metadata"]["creationTimestamp"] for it in self.cluster.must("GET", lane.NODES)["items"] if it["metadata"]["name"].startswith(group + "-")]
+        return time.time() - min(calendar.timegm(time.strptime(it, "%Y-%m-%dT%H:%M:%SZ")) for it in made)
 
     def published(self, template):
         """Returns the status that the reconciler has given to a template of a Supervisor."""
