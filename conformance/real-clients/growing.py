@@ -214,8 +214,8 @@ class Lane(lane.Lane):
     def scaling_writes(self):
         """Returns the writes of the autoscaler, or of our server, to Machines and groups, as (verb, resource, name)."""
         if self.world:
-            agent = "provider" if self.serves else "cluster-autoscaler"
-            writes = (it[1:] for it in recorded(self.world.admin, "k8s.supervisor") if it[0].startswith(agent))
+            others = ("Python", "cluster-autoscaler") if self.serves else ("Python", "provider")
+            writes = (it[1:] for it in recorded(self.world.admin, "k8s.supervisor") if not it[0].startswith(others))
         else:
             writes = written_by(self.cluster.audit, "bob")
         return [(verb, resource, name) for verb, resource, name, code in writes if resource.startswith("machine") and code < 300]
