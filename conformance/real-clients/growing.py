@@ -182,7 +182,8 @@ class Lane(lane.Lane):
 
     def age_of_node(self, group):
         """Returns the age of the group's oldest Node in seconds, by the clock of the API server."""
-        made = [it["metadata"]["creationTimestamp"] for it in self.cluster.must("GET", lane.NODES)["items"] if it["metadata"]["name"].startswith(group + "-")]
+        nodes = [it["metadata"] for it in self.cluster.must("GET", lane.NODES)["items"]]
+        made = [it["creationTimestamp"] for it in nodes if it["name"].startswith(group + "-")]
         return time.time() - min(calendar.timegm(time.strptime(it, "%Y-%m-%dT%H:%M:%SZ")) for it in made)
 
     def published(self, template):
@@ -231,4 +232,5 @@ def written_by(audit, user):
     for it in map(json.loads, audit.read_text().splitlines()):
         thing = it["objectRef"]
         if it["user"]["username"] == user:
-            yield it["verb"], "/".join(filter(None, (thing["resource"], thing.get("subresource")))), thing.get("name", ""), it["responseStatus"]["code"]
+            resource = "/".join(filter(None, (thing["resource"], thing.get("subresource"))))
+            yield it["verb"], resource, thing.get("name", ""), it["responseStatus"]["code"]
