@@ -16,8 +16,9 @@ import signal
 import sys
 import time
 
-from scaling import NODES, Lane
-from servers import Failed, Real, World
+from lane import NODES, expect
+from scaling import Lane
+from servers import Real, World
 
 GROUPS = """groups:
 - name: small
@@ -36,11 +37,6 @@ HOW_TO_GET = """skipped: CA_BINARY is not set; how to get it: check out the tag 
 and run `go build -tags externalgrpc .` in its folder cluster-autoscaler (two minutes)"""
 FOREIGN = ("foreign-1", "foreign-2")
 NONE = list(FOREIGN)
-
-
-def expect(holds, what):
-    if not holds:
-        raise Failed(what)
 
 
 def add_foreign_nodes(lane):
@@ -247,22 +243,8 @@ PROVISION = {"R3": "45s", "R2": "150s"}
 
 
 def play(lane, name):
-    scenario = SCENARIOS[name]
-    words = [it for it in lane.autoscaler.command if not str(it).startswith("--max-node-provision-time")]
-    words.append(f"--max-node-provision-time={PROVISION.get(name, '60s')}")
-    if words != lane.autoscaler.command:
-        lane.autoscaler.end()
-        lane.autoscaler.command = words
-        lane.autoscaler.start()
-    begin = time.monotonic()
-    try:
-        said = scenario(lane)
-    except Failed as failure:
-        print(f"FAIL {scenario.__doc__}\n     {failure}", flush=True)
-        lane.reset()
-        return False
-    print(f"ok   {scenario.__doc__} [{said}; {time.monotonic() - begin:.0f} s]", flush=True)
-    return True
+    lane.provision_time(PROVISION.get(name, "60s"))
+    return lane.play(SCENARIOS[name])
 
 
 def main():

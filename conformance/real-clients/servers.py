@@ -79,8 +79,8 @@ class Api:
         self.tls = tls or ssl._create_unverified_context()  # pylint: disable=protected-access
 
     def ask(self, method, path, body=None, content_type="application/json"):
-        """Sends a request and returns the answer as (status, document), also for an error status."""
-        data = None if body is None else json.dumps(body).encode()
+        """Sends a request and returns the answer as (status, document), also for an error status. A body is a document or text."""
+        data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
         request = urllib.request.Request(self.url + path, data, method=method, headers={
             "Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": content_type})
         try:
