@@ -7,7 +7,10 @@ use http::Uri;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use provider::{InputError, cli::Arguments};
 
-use super::{files::unreadable, supervisor::with_token_of};
+use super::{
+    files::unreadable,
+    supervisor::{agent, with_token_of},
+};
 
 /// Makes the client of the workload cluster, without sending a request. Must run inside a runtime.
 pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, InputError> {
@@ -95,6 +98,7 @@ fn make_client(mut config: kube::Config, origin: &str) -> Result<kube::Client, I
     // that the API server has already applied.
     config.default_retry = false;
     config.read_timeout = None;
+    config.headers.push((http::header::USER_AGENT, agent()));
     kube::Client::try_from(config).map_err(|err| {
         let err = InputError::new(format!("cannot make a client from this configuration: {err}"));
         err.remedy("correct the configuration").in_source(origin)

@@ -58,7 +58,7 @@ pub(super) fn with_token_of(client: ::kube::Client, file: PathBuf) -> ::kube::Cl
 }
 
 /// Value of `User-Agent`, in the form of Kubernetes clients.
-fn agent() -> HeaderValue {
+pub(super) fn agent() -> HeaderValue {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let text = format!("provider/{} ({os}/{arch}) kubernetes", env!("CARGO_PKG_VERSION"));
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("provider"))

@@ -461,6 +461,20 @@ async fn the_master_flag_is_enough_without_a_kubeconfig() {
     tokio::task::spawn_blocking(move || process.until("initialized")).await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_to_the_cluster_name_the_program() {
+    let lab = Lab::new().await;
+    let (listener, port) = listen().await;
+    let mut arguments = lab.arguments();
+    arguments.push(format!("--master=http://127.0.0.1:{port}"));
+    let _process = Process::start(&arguments);
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut head = [0; 4096];
+    let n = stream.read(&mut head).await.unwrap();
+    let head = String::from_utf8_lossy(&head[..n]).to_lowercase();
+    assert!(head.contains("user-agent: provider/"), "{head}");
+}
+
 /// Serves a proxy that answers every request with the status `says` and, if that is 200, connects
 /// the tunnel to the port `to` of this host. Returns the port of the proxy, and the requests that
 /// it receives, in lower case.
