@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper::service::service_fn;
@@ -70,7 +71,11 @@ fn serve(stream: impl Io + 'static, sim: &Arc<Sim>, n_answered: &Arc<AtomicUsize
             trailers.insert("grpc-message", HeaderValue::from_static("no%20room"));
             let body = Full::new(framed(SIZE)).with_trailers(async { Some(Ok(trailers)) });
             let answer = Response::builder().header("content-type", "application/grpc");
-            Ok::<_, Infallible>(answer.body(body).expect(VALID))
+            if request.uri().path().ends_with("/PricingNodePrice") {
+                let answer = answer.header("grpc-status", "12");
+                return Ok(answer.body(Full::default().boxed()).expect(VALID));
+            }
+            Ok::<_, Infallible>(answer.body(body.boxed()).expect(VALID))
         }
     });
     tokio::spawn(async move {
@@ -100,6 +105,9 @@ impl Lab {
         let sent = tokio::time::timeout(Duration::from_secs(60), sent).await;
         let response = sent.map_err(|_| "deadline".to_owned())?.map_err(|err| err.to_string())?;
         let (head, body) = response.into_parts();
+        // A status among the headers is one only if nothing follows them.
+        let is_over = body.is_end_stream();
+        assert_eq!(head.headers.contains_key("grpc-status"), is_over && head.status == 200);
         let body = body.collect().await.map_err(|err| err.to_string())?;
         let trailers = body.trailers().cloned().unwrap_or_default();
         let text = |name: &str| {
@@ -141,7 +149,8 @@ async fn a_call_is_forwarded_and_the_ledger_has_request_answer_and_calls_behind(
     assert_eq!(answer, Ok((0, "no%20room".to_owned(), framed(SIZE))));
     lab.call("NodeGroupTargetSize", &[0x0a, 1, b'g']).await.unwrap();
     assert_eq!(lab.call("GPULabel", &[]).await.unwrap().0, 8);
-    assert_eq!(lab.n_answered(), 3);
+    assert_eq!(lab.call("PricingNodePrice", &[]).await.unwrap().0, 12);
+    assert_eq!(lab.n_answered(), 4);
     let lines: Vec<String> = lab.records().iter().map(ToString::to_string).collect();
     let lines: Vec<&str> = lines.iter().map(|it| it.trim_start()).collect();
     insta::assert_debug_snapshot!(lines);

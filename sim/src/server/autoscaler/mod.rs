@@ -11,7 +11,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use http_body::{Body as HttpBody, Frame};
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use sim_rules::GrpcStatus;
 
@@ -240,6 +240,14 @@ impl HttpBody for Answer {
         let data = self.data.take().map(Frame::data);
         let next = data.or_else(|| self.trailers.take().map(Frame::trailers));
         std::task::Poll::Ready(next.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_none() && self.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.is_end_stream() { SizeHint::with_exact(0) } else { SizeHint::default() }
     }
 }
 

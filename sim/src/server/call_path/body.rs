@@ -135,6 +135,11 @@ impl HttpBody for Watched {
         }
     }
 
+    fn is_end_stream(&self) -> bool {
+        // A client of gRPC needs the end in the same frame as the headers, if no message follows.
+        self.whole.is_none() && self.cut.is_none() && self.inner.is_end_stream()
+    }
+
     fn size_hint(&self) -> SizeHint {
         // The length of the whole body, even if a rule cuts it, so that the client notices the cut.
         match &self.whole {
