@@ -93,11 +93,9 @@ impl Controllers {
     }
 
     fn content(&self) -> Content {
-        let now = self.sim.world().read(|world| {
-            let state = World::state(world);
-            let age = SignedDuration::try_from(state.age()).unwrap_or_default();
-            state.epoch() + age
-        });
+        let world = self.sim.world();
+        let age = SignedDuration::try_from(world.now().since_start()).unwrap_or_default();
+        let now = world.read(|world| World::state(world).epoch()) + age;
         let all = |resource| objects::all(&self.sim, resource);
         Content {
             deployments: all("machinedeployments"),
