@@ -55,7 +55,9 @@ impl MachineDeployment {
             Self::new("pair", 1, 3),
             Self::new("gpu", 0, 2)
                 .annotated(&format!("{CAPACITY}/gpu-count"), "1")
-                .annotated(&format!("{CAPACITY}/gpu-type"), "nvidia.com/gpu"),
+                .annotated(&format!("{CAPACITY}/gpu-type"), "nvidia.com/gpu")
+                // The Nodes of a MachineDeployment have the labels that its owner gives them.
+                .annotated(&format!("{CAPACITY}/labels"), &format!("{}=a100", super::GPU_LABEL)),
             Self::new("tuned", 0, 2).annotated(UNNEEDED, "77s"),
         ]
     }
