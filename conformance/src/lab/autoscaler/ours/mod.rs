@@ -135,7 +135,7 @@ impl Ours {
     /// As [`Self::for_checks`].
     pub async fn for_checks_of_cluster_api(seed: u64, is_tls: bool) -> Result<Self, String> {
         let groups = MachineDeployment::for_checks();
-        let ours = Self::over_cluster_api(&groups, seed, is_tls).await?;
+        let ours = Self::over_cluster_api(&groups, Duration::from_secs(1), seed, is_tls).await?;
         ours.run(seed).await?;
         ours.with_minimum().await
     }
@@ -208,21 +208,22 @@ impl Ours {
         Ok(Self::with(platform, sim, groups, seed, tls))
     }
 
-    /// Makes a sim with a management cluster of Cluster API and empty groups, for our server.
-    /// [`Self::run`] starts the server.
+    /// Makes a sim with a management cluster of Cluster API and empty groups, for our server. The
+    /// controllers of Cluster API act once per `interval`. [`Self::run`] starts the server.
     ///
     /// # Errors
     ///
     /// If the sim cannot be started, or refuses an object.
     pub async fn over_cluster_api(
         groups: &[MachineDeployment],
+        interval: Duration,
         seed: u64,
         is_tls: bool,
     ) -> Result<Self, String> {
         let topology = Topology::zones(1).machines(0);
         let sim = Arc::new(Sim::builder().topology(topology).seed(seed).start());
         let tls = is_tls.then(TlsMaterial::generate).transpose().map_err(|it| it.to_string())?;
-        let platform = Platform::ClusterApi(ManagementCluster::new(&sim, groups).await?);
+        let platform = Platform::ClusterApi(ManagementCluster::new(&sim, groups, interval).await?);
         Ok(Self::with(platform, sim, String::new(), seed, tls))
     }
 

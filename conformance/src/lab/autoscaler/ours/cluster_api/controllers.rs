@@ -1,6 +1,6 @@
 //! The controllers of Cluster API: MachineDeployments, MachineSets, Machines and their machines.
 //!
-//! [`Controllers::run`] looks at all objects every second, decides by [`plan`] and sends the writes. A
+//! [`Controllers::run`] looks at all objects at an interval, decides by [`plan`] and sends the writes. A
 //! write that fails is decided again at the next look.
 
 use std::sync::{Arc, Mutex};
@@ -17,8 +17,6 @@ use super::objects::{
 };
 use crate::lab::capacity::Api;
 
-/// Interval between two looks.
-const LOOK: Duration = Duration::from_secs(1);
 /// Age at which a machine has a provider ID.
 const MADE: SignedDuration = SignedDuration::from_secs(10);
 /// Age at which a machine is a Node, and at which a wrong one fails.
@@ -64,13 +62,20 @@ pub(super) struct Controllers {
     sim: Arc<Sim>,
     api: Api,
     behavior: Arc<Mutex<Behavior>>,
+    /// Interval between two looks.
+    interval: Duration,
     /// Number of Machines that were created.
     n_created: usize,
 }
 
 impl Controllers {
-    pub(super) fn new(sim: Arc<Sim>, api: Api, behavior: Arc<Mutex<Behavior>>) -> Self {
-        Self { sim, api, behavior, n_created: 0 }
+    pub(super) fn new(
+        sim: Arc<Sim>,
+        api: Api,
+        behavior: Arc<Mutex<Behavior>>,
+        interval: Duration,
+    ) -> Self {
+        Self { sim, api, behavior, interval, n_created: 0 }
     }
 
     pub(super) async fn run(mut self) {
@@ -88,7 +93,7 @@ impl Controllers {
                     tracing::warn!(%err, "a controller of Cluster API writes again later");
                 }
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(self.interval).await;
         }
     }
 

@@ -4,6 +4,7 @@ mod controllers;
 mod objects;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use provider::{AutoscalerBackend, ClusterApiSettings, TokenSource, authenticated};
 use serde_json::{Value, json};
@@ -85,12 +86,17 @@ pub(super) struct ManagementCluster {
 }
 
 impl ManagementCluster {
-    /// Installs the kinds and the groups, and starts the controllers.
+    /// Installs the kinds and the groups, and starts the controllers, which look at them at this
+    /// interval.
     ///
     /// # Errors
     ///
     /// If the API server refuses an object.
-    pub(super) async fn new(sim: &Arc<Sim>, groups: &[MachineDeployment]) -> Result<Self, String> {
+    pub(super) async fn new(
+        sim: &Arc<Sim>,
+        groups: &[MachineDeployment],
+        interval: Duration,
+    ) -> Result<Self, String> {
         sim.tokens().issue(ADMIN, Identity::admin(), None);
         let api = Api::new(client(sim, "lab"));
         let definitions = include_str!("definitions.yaml");
@@ -109,7 +115,8 @@ impl ManagementCluster {
             create(&api, &collection("machinedeployments"), &group.object()).await?;
         }
         let behavior = Arc::new(Mutex::new(Behavior::default()));
-        let controllers = Controllers::new(Arc::clone(sim), api.clone(), Arc::clone(&behavior));
+        let controllers =
+            Controllers::new(Arc::clone(sim), api.clone(), Arc::clone(&behavior), interval);
         let controllers = Arc::new(AbortOnDropHandle::new(tokio::spawn(controllers.run())));
         Ok(Self { sim: Arc::clone(sim), api, behavior, _controllers: controllers })
     }
