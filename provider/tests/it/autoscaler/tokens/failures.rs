@@ -150,9 +150,15 @@ async fn a_start_removes_tokens_of_machines_that_are_gone_and_no_others() {
     world.send(false, "POST", TOKENS, Some(&other)).await;
     assert_eq!(world.tokens().await.len(), 4);
     let server = world.start_with(2, true).await;
-    wait(30).await;
+    let other_machine = names(&world.machines().await).pop_last().unwrap();
+    for n in 0..10 {
+        wait(5).await;
+        // Each event proves that the view is current.
+        let patch = json!({"metadata": {"annotations": {"n": n.to_string()}}});
+        world.send(true, "PATCH", &format!("{MACHINES}/{other_machine}"), Some(&patch)).await;
+    }
     assert_eq!(world.tokens().await.len(), 4, "another server may still create the machine");
-    wait(270).await;
+    wait(250).await;
     let tokens = world.tokens().await;
     assert_eq!(tokens.len(), 3);
     let is_kept = |name: &str| names(&tokens).contains(&format!("bootstrap-token-{name}"));
@@ -200,5 +206,32 @@ async fn without_permission_for_nodes_a_token_lives_until_its_machine_is_deleted
     server.delete(GROUP, &[&ids[0]]).await.unwrap();
     wait(120).await;
     assert_eq!(world.tokens().await.len(), 0);
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_view_of_the_machines_is_old_revokes_nothing() {
+    let world = World::new().await;
+    world.make_machines(false);
+    let server = world.start().await;
+    server.increase(GROUP, 1).await.unwrap();
+    wait(60).await;
+    let watch = world.fault(Action::Reset, SUPERVISOR, "watch virtualmachines");
+    let list = world.fault(Action::Reset, SUPERVISOR, "list virtualmachines");
+    let plane = sim::world::ControlPlane::Supervisor;
+    world.sim.apply(sim::world::Command::EndWatches { plane }).unwrap();
+    wait(10).await;
+    // The token of a machine that another server makes now.
+    let mut other = world.tokens().await.remove(0);
+    let mut labels = other["metadata"]["labels"].take();
+    labels["vsphere.cloud-provider/machine"] = "workers-other".into();
+    labels["vsphere.cloud-provider/bios-uuid"] = "42290000-0000-4000-8000-000000000001".into();
+    other["metadata"] = json!({"name": "bootstrap-token-eeeeee", "labels": labels});
+    world.send(false, "POST", TOKENS, Some(&other)).await;
+    wait(1800).await;
+    assert_eq!(world.tokens().await.len(), 2);
+    drop((watch, list));
+    wait(200).await;
+    assert_eq!(world.tokens().await.len(), 1, "the view is current and lacks the machine");
     server.stop().await;
 }

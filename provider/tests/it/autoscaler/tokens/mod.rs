@@ -35,6 +35,19 @@ fn left(world: &World, token: &Value) -> i64 {
     expires.duration_since(world.now()).as_secs()
 }
 
+/// The other tests apply the examples. A package of the crate has no documentation.
+#[test]
+fn the_examples_of_the_documentation_are_those_of_the_tests() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    if !std::path::Path::new(&format!("{root}/SPECIFICATION.md")).exists() {
+        return;
+    }
+    let page = std::fs::read_to_string(format!("{root}/docs/autoscaler.md")).unwrap();
+    for (file, example) in [("groups", world::GROUPS), ("user-data", world::USER_DATA)] {
+        assert!(page.contains(&format!("```yaml\n{example}```")), "write tokens/{file}.yaml");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_machine_joins_with_a_token_of_its_own_that_is_deleted_afterwards() {
     let world = World::new().await;
@@ -59,7 +72,7 @@ async fn each_machine_joins_with_a_token_of_its_own_that_is_deleted_afterwards()
         let secret = text(token, "token-secret");
         let of = data.iter().find(|it| it["metadata"]["name"] == format!("{name}-bootstrap"));
         let user_data = text(of.unwrap(), "user-data");
-        assert!(user_data.contains(&format!("--token {id}.{secret}\n")), "{user_data}");
+        assert!(user_data.contains(&format!("token: \"{id}.{secret}\"\n")), "{user_data}");
         let machine = machines.iter().find(|it| it["metadata"]["name"] == name).unwrap();
         let bootstrap = &machine["spec"]["bootstrap"]["cloudInit"]["rawCloudConfig"];
         assert_eq!(*bootstrap, json!({"name": format!("{name}-bootstrap"), "key": "user-data"}));

@@ -37,19 +37,10 @@ const ROLES: [&str; 3] = [
     include_str!("../../../../deploy/autoscaler-supervisor-tokens-role.yaml"),
     include_str!("../../../../deploy/autoscaler-tokens-role.yaml"),
 ];
-pub(super) const USER_DATA: &str =
-    "#cloud-config\nruncmd:\n- kubeadm join 192.0.2.1:6443 --token {{ bootstrap-token }}\n";
-/// Groups with tokens of an hour.
-pub(super) const GROUPS: &str = "
-groups:
-- name: workers
-  max: 5
-  machine:
-    className: best-effort-small
-    imageName: vmi-0123456789abcdef0
-    storageClass: gold
-    bootstrap: {secretName: workers-bootstrap, token: {ttl: 1h}}
-";
+/// User data of the documentation.
+pub(super) const USER_DATA: &str = include_str!("user-data.yaml");
+/// Groups of the documentation, with tokens of an hour.
+pub(super) const GROUPS: &str = include_str!("groups.yaml");
 
 pub(super) struct World {
     pub(super) sim: Sim,

@@ -71,11 +71,16 @@ impl SupervisorMachines {
         }
     }
 
-    /// Returns what the server knows; `None` before the first list of Secrets and of machines.
+    /// Returns what the server knows; `None` before the first list of Secrets and of machines, and without Secrets.
     fn known(&self, of: &Bootstrap) -> Option<Known> {
         let (tokens, data) = (of.tokens.all()?, of.data.all()?);
-        // Without permission for Nodes no token is deleted before its machine.
-        let nodes = of.nodes.all().unwrap_or_default();
+        if tokens.is_empty() && data.is_empty() {
+            return None;
+        }
+        // Without permission for Nodes no token is deleted before its machine. Only machines with a
+        // token have to become Nodes.
+        let has_token = data.iter().any(|it| it.token.is_some());
+        let nodes = has_token.then(|| of.nodes.all()).flatten().unwrap_or_default();
         let view = self.view();
         let current_at = view.current_at?;
         let machines = view.all().map(|it| {
@@ -241,8 +246,7 @@ impl Bootstrap {
                 self.tokens.apply(&object);
                 Ok(())
             }
-            // Another server was faster.
-            Err(err) if err.is_conflict() => Ok(()),
+            // Also if another server was faster, because the watch then shows the token.
             Err(err) => Err(err),
         }
     }

@@ -18,6 +18,11 @@ pub(super) trait Item: Clone + Send + Sync + Sized {
     fn name(&self) -> &str;
     /// Resource version.
     fn version(&self) -> &str;
+
+    /// True if nothing that the server reads differs. Kubelets write their Nodes every few minutes.
+    fn is_same(&self, _other: &Self) -> bool {
+        false
+    }
 }
 
 /// The known objects.
@@ -53,7 +58,12 @@ impl<T: Item> Mirror<T> {
     /// Takes the answer to a write.
     pub(super) fn apply(&self, object: &Value) {
         if let Some(item) = T::read(object) {
-            self.known().apply(item);
+            self.take(item);
+        }
+    }
+
+    fn take(&self, item: T) {
+        if self.known().apply(item) {
             self.wake.notify_one();
         }
     }
@@ -65,11 +75,15 @@ impl<T: Item> Mirror<T> {
 }
 
 impl<T: Item> Known<T> {
-    fn apply(&mut self, item: T) {
+    /// Takes a state, unless a later one is known. Returns true if something has changed.
+    fn apply(&mut self, item: T) -> bool {
         let known = self.objects.get(item.name());
-        if known.is_none_or(|known| !is_earlier(item.version(), known.version())) {
-            self.objects.insert(item.name().to_owned(), item);
+        if known.is_some_and(|known| is_earlier(item.version(), known.version())) {
+            return false;
         }
+        let has_changed = known.is_none_or(|known| !known.is_same(&item));
+        self.objects.insert(item.name().to_owned(), item);
+        has_changed
     }
 }
 
@@ -96,26 +110,22 @@ impl<T: Item> ObjectView for Mirror<T> {
         for name in before.iter().filter(|name| objects.iter().all(|it| it.name() != **name)) {
             known.objects.remove(name);
         }
-        objects.into_iter().for_each(|item| known.apply(item));
+        for item in objects {
+            known.apply(item);
+        }
         known.is_listed = true;
         drop(known);
         self.wake.notify_one();
     }
 
     fn changed(&self, change: ObjectChange<'_>) {
-        let mut known = self.known();
         match change {
             ObjectChange::Deleted(object) => {
-                known.objects.remove(object["metadata"]["name"].as_str().unwrap_or_default());
+                self.remove(object["metadata"]["name"].as_str().unwrap_or_default());
+                self.wake.notify_one();
             }
-            ObjectChange::Applied(object) => {
-                if let Some(item) = T::read(object) {
-                    known.apply(item);
-                }
-            }
+            ObjectChange::Applied(object) => self.apply(object),
         }
-        drop(known);
-        self.wake.notify_one();
     }
 
     fn confirmed(&self, version: &str) {
@@ -148,5 +158,9 @@ impl Item for Node {
 
     fn version(&self) -> &str {
         &self.version
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.provider_id == other.provider_id
     }
 }

@@ -225,6 +225,21 @@ fn an_error_has_the_permission_but_never_the_message_of_a_refused_write() {
     assert!(err.to_string().contains("was not answered within"), "{err}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_mirror_of_nodes_wakes_only_for_what_the_plans_read() {
+    let wake = Arc::new(Notify::new());
+    let mirror: Mirror<Node> = Mirror::new(&wake);
+    let node = |version: &str, id: &str| json!({"metadata": {"name": "n", "resourceVersion": version}, "spec": {"providerID": id}});
+    let wakes = async |version: &str, id: &str| {
+        mirror.changed(cluster::ObjectChange::Applied(&node(version, id)));
+        tokio::time::timeout(Duration::from_secs(1), wake.notified()).await.is_ok()
+    };
+    assert!(wakes("1", "").await, "a new Node");
+    assert!(!wakes("2", "").await, "a heartbeat");
+    assert!(wakes("3", "vsphere://1").await, "the provider ID");
+    assert!(!wakes("2", "").await, "an older state");
+}
+
 #[test]
 fn a_mirror_takes_answers_events_and_lists_and_ignores_older_states() {
     let mirror: Mirror<TokenSecret> = Mirror::new(&Arc::default());
