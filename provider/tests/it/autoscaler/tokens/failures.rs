@@ -26,25 +26,35 @@ async fn assert_complete(world: &World, n_machines: usize, what: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_write_leaves_neither_a_secret_without_machine_nor_a_machine_without_data() {
+    // Client, operation, number of the request of this operation, and machines at the end.
     let writes = [
-        (WORKLOAD, "create secrets", 0),
-        (SUPERVISOR, "create secrets", 0),
-        (SUPERVISOR, "create virtualmachines", 0),
-        (SUPERVISOR, "patch secrets", 1),
+        (WORKLOAD, "create secrets", 1, 0),
+        (SUPERVISOR, "create secrets", 1, 0),
+        (SUPERVISOR, "create virtualmachines", 1, 0),
+        // The owner, the note that the machine is a Node, and the deletion of the token.
+        (SUPERVISOR, "patch secrets", 1, 1),
+        (SUPERVISOR, "patch secrets", 2, 1),
+        (WORKLOAD, "delete secrets", 1, 1),
     ];
-    for (client, operation, n_machines) in writes {
+    for (client, operation, nth, n_machines) in writes {
         for is_applied in [false, true] {
-            let what = format!("{operation} of {client}, applied: {is_applied}");
+            let what = format!("{operation} {nth} of {client}, applied: {is_applied}");
             let world = World::new().await;
             let server = world.start().await;
             let rule = sim::faults::Rule::new("crash", [Action::Blackhole]).op([operation]);
-            let rule = rule.client(client);
+            let rule = rule.client(client).after(nth - 1);
             let rule = if is_applied { rule.applied() } else { rule };
             let rule = world.sim.fault(rule).unwrap();
             let increased = server.increase(GROUP, 1);
             drop(tokio::time::timeout(s(2), increased).await);
-            wait(2).await;
-            assert!(world.sim.fired().iter().any(|(_, n)| *n > 0), "{what}: the fault fired");
+            let has_fired = || world.sim.fired().iter().any(|(_, n)| *n > 0);
+            for _ in 0..200 {
+                wait(2).await;
+                if has_fired() {
+                    break;
+                }
+            }
+            assert!(has_fired(), "{what}: the fault fired");
             server.kill().await;
             drop(rule);
             let server = world.start_with(2, true).await;
@@ -89,6 +99,47 @@ async fn an_increase_that_the_workload_cluster_refuses_or_does_not_answer_leaves
         assert_eq!(world.nodes().await.len(), 1);
         server.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_increase_survives_a_lost_answer_and_a_token_that_is_left_over_is_revoked() {
+    for (client, n_tokens) in [(WORKLOAD, 2), (SUPERVISOR, 1)] {
+        let world = World::new().await;
+        world.make_machines(false);
+        let server = world.start().await;
+        let rule = sim::faults::Rule::new("lost", [Action::Reset]).op(["create secrets"]);
+        let rule = world.sim.fault(rule.client(client).first(1).applied()).unwrap();
+        server.increase(GROUP, 1).await.unwrap();
+        assert_eq!((world.tokens().await.len(), world.data().await.len()), (n_tokens, 1));
+        wait(60).await;
+        drop(rule);
+        let (tokens, data) = (world.tokens().await, world.data().await);
+        assert_eq!(tokens.len(), 1);
+        let of = text(&data[0], "bootstrap-token");
+        assert!(of.starts_with(&text(&tokens[0], "token-id")), "the other one was left over");
+        server.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_watch_repeats_no_write() {
+    let world = World::new().await;
+    world.make_machines(false);
+    let _slow = [WORKLOAD, SUPERVISOR]
+        .map(|client| world.fault(Action::WatchDelay(s(120)), client, "watch secrets"));
+    let server = world.start().await;
+    server.increase(GROUP, 2).await.unwrap();
+    wait(100).await;
+    let records = world.sim.ledger().records();
+    let writes =
+        records.iter().filter(|it| it.client.client != "test" && it.op.ends_with("secrets"));
+    let writes: Vec<&str> = writes
+        .map(|it| &*it.op)
+        .filter(|it| it.starts_with("create") || it.starts_with("patch"))
+        .collect();
+    assert_eq!(writes.iter().filter(|it| it.starts_with("create")).count(), 4, "{writes:?}");
+    assert_eq!(writes.len(), 6, "{writes:?}");
+    server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

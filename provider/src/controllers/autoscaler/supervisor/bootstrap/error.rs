@@ -71,10 +71,10 @@ pub(super) fn reason(side: Side, err: &ClusterError) -> String {
         _ => "get, list and watch",
     };
     let account = match side {
-        Side::Workload => "--workload-kubeconfig (or of this pod)",
-        Side::Supervisor => "the Supervisor",
+        Side::Workload => "of --workload-kubeconfig (or of this pod)",
+        Side::Supervisor => "on the Supervisor",
     };
-    format!("{answer}: the account of {account} needs `{verb}` of `secrets` there; {ROLES}")
+    format!("{answer}: the account {account} needs `{verb}` of `secrets` there; {ROLES}")
 }
 
 fn code(err: &ClusterError) -> Code {
