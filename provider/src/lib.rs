@@ -77,9 +77,9 @@ pub use config::{
 };
 pub use controllers::autoscaler::{
     AutoscalerBackend, AutoscalerDeps, AutoscalerJournal, AutoscalerPanicked, AutoscalerServer,
-    BootstrapReader, ClusterApiSettings, ConfigMapJournal, GroupsFile, GroupsSource, JournalError,
-    JournalStore, KubeletReservation, NodeGroupSettings, TlsFiles, VcenterLink,
-    check_autoscaler_files,
+    BootstrapReader, BootstrapTokens, ClusterApiSettings, ConfigMapJournal, GroupsFile,
+    GroupsSource, JournalError, JournalStore, KubeletReservation, NodeGroupSettings, SecretRandom,
+    TlsFiles, VcenterLink, check_autoscaler_files,
 };
 pub use input::InputError;
 pub use instances::{

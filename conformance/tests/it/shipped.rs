@@ -15,7 +15,15 @@ fn linked(package: &str) -> BTreeMap<String, Vec<String>> {
 fn linked_with(package: &str, options: &[&str]) -> BTreeMap<String, Vec<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--package", package])
-        .args(["--edges", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe", "--format", "{p}|{f}"])
+        .args([
+            "--edges",
+            "normal,no-proc-macro",
+            "--prefix",
+            "none",
+            "--no-dedupe",
+            "--format",
+            "{p}|{f}",
+        ])
         .args(options)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()

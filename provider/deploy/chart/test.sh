@@ -118,9 +118,10 @@ done
   fail "Chart.yaml: appVersion: write the version of Cargo.toml"
 "$here/render.sh" --check || fail "provider/deploy: the manifests differ; run chart/render.sh"
 permissions() { awk '/^kind: Role$/ { role = 1 } /^(---|```)/ { role = 0 } role' "$1"; } # FILE: prints the Role in a manifest or a page
-diff -u --label docs/autoscaler.md --label autoscaler-supervisor-role.yaml \
-  <(permissions "$root/docs/autoscaler.md") <(permissions "$here/../autoscaler-supervisor-role.yaml") ||
-  fail "docs/autoscaler.md, Permissions: write the Role of provider/deploy/autoscaler-supervisor-role.yaml"
+diff -u --label docs/autoscaler.md --label 'autoscaler-{supervisor,tokens,supervisor-tokens}-role.yaml' \
+  <(permissions "$root/docs/autoscaler.md") \
+  <(for file in supervisor tokens supervisor-tokens; do permissions "$here/../autoscaler-$file-role.yaml"; done) ||
+  fail "docs/autoscaler.md, Permissions and Bootstrap tokens: write the Roles of provider/deploy/autoscaler-*-role.yaml"
 if [ -n "${PROVIDER:-}" ]; then
   text_of "$here/../autoscaler.yaml" vsphere-autoscaler-groups >"$scratch/groups.yaml"
   groups_read "$scratch/groups.yaml" || { fail "autoscaler.yaml: groups refused by the provider"; cat "$scratch/said"; }

@@ -54,7 +54,7 @@ impl FromStr for AutoscalerBackendName {
 }
 
 /// Options that only some backends have, by name, with these backends.
-const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 15] = {
+const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 16] = {
     use AutoscalerBackendName::{ClusterApi, Supervisor, Vcenter};
     [
         ("groups", &[Supervisor, Vcenter]),
@@ -64,6 +64,7 @@ const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 15] = {
         ("bootstrap_directory", &[Vcenter]),
         ("namespace", &[Supervisor, ClusterApi]),
         ("supervisor_kubeconfig", &[Supervisor]),
+        ("workload_kubeconfig", &[Supervisor]),
         ("vm_operator_api_version", &[Supervisor]),
         ("cloud_config", &[Vcenter]),
         ("journal", &[Vcenter]),
@@ -107,6 +108,10 @@ pub struct AutoscalerArguments {
     /// supervisor: kubeconfig of the Supervisor; its context names the namespace of the machines
     #[arg(long, value_name = "FILE")]
     pub supervisor_kubeconfig: Option<PathBuf>,
+    /// supervisor: kubeconfig of the cluster that the machines join, in which the server creates the
+    /// bootstrap tokens of groups with `token` [default: the cluster of this pod]
+    #[arg(long, value_name = "FILE")]
+    pub workload_kubeconfig: Option<PathBuf>,
     /// cluster-api: kubeconfig of the management cluster [default: the cluster of this pod]
     #[arg(long, value_name = "FILE")]
     pub management_kubeconfig: Option<PathBuf>,
@@ -288,6 +293,9 @@ impl AutoscalerArguments {
             AutoscalerBackendName::Supervisor => {
                 self.shares_supervisor =
                     around.is_supervisor && self.supervisor_kubeconfig.is_none();
+                if self.workload_kubeconfig.is_none() {
+                    self.workload_kubeconfig = kubeconfig();
+                }
             }
             AutoscalerBackendName::Vcenter => {
                 if !around.is_supervisor && self.cloud_config.is_none() {
@@ -461,6 +469,7 @@ mod tests {
         for (flag, value) in [
             ("groups", "g.yaml"),
             ("supervisor-kubeconfig", "k"),
+            ("workload-kubeconfig", "k"),
             ("vm-operator-api-version", "v1alpha5"),
         ] {
             let refused = all(&[&capi[..], &[&format!("--{flag}"), value]].concat()).unwrap_err();
@@ -565,6 +574,10 @@ mod tests {
             (
                 with(&["--journal", "j", "--journal-config-map", "ns/j"]),
                 "--journal: \"j\" is a second journal; give --journal or --journal-config-map",
+            ),
+            (
+                with(&["--journal", "j", "--workload-kubeconfig", "k"]),
+                "--workload-kubeconfig: \"k\" has no effect with --backend vcenter; remove it, or choose another --backend",
             ),
             (
                 with(&["--journal", "j", "--namespace", "ns"]),

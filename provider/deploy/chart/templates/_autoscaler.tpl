@@ -97,8 +97,9 @@ capabilities:
 {{- $it := .Values.autoscaler -}}
 {{- $pods := list "image" "tag" "pullPolicy" "resources" "podAnnotations" "podLabels" "tolerations" "nodeSelector" "affinity" "args" -}}
 {{- range $path, $known := dict
-  "" (list "enabled" "groups" "nodeGroups" "supervisor" "server" "clusterAutoscaler" "tls")
+  "" (list "enabled" "groups" "nodeGroups" "bootstrapTokens" "supervisor" "server" "clusterAutoscaler" "tls")
   "nodeGroups" (list "enabled" "namespace" "definition")
+  "bootstrapTokens" (list "enabled")
   "supervisor" (list "secret" "kubeconfig" "namespace" "vmOperatorApiVersion")
   "server" (concat $pods (list "address" "port" "securePort" "gpuLabel" "logging"))
   "clusterAutoscaler" (concat $pods (list "enabled" "replicas" "grpcTimeout" "extraRules"))
@@ -110,7 +111,8 @@ capabilities:
 {{- include "autoscaler.knownKeys" (dict "path" (join "." (compact (list "autoscaler" $path))) "map" $map "known" $known) -}}
 {{- end -}}
 {{- include "autoscaler.checkNodeGroups" $it -}}
-{{- if not $it.nodeGroups.enabled }}{{ include "autoscaler.checkGroups" $it.groups }}{{ end -}}
+{{- if not (kindIs "bool" $it.bootstrapTokens.enabled) }}{{ fail (printf "autoscaler.bootstrapTokens.enabled: %s: write true or false" (toJson $it.bootstrapTokens.enabled)) }}{{ end -}}
+{{- if not $it.nodeGroups.enabled }}{{ include "autoscaler.checkGroups" (dict "groups" $it.groups "bootstrapTokens" $it.bootstrapTokens.enabled) }}{{ end -}}
 {{- include "autoscaler.checkServer" . -}}
 {{- include "autoscaler.checkTls" $it.tls -}}
 {{- if $it.clusterAutoscaler.enabled }}{{ include "autoscaler.checkClusterAutoscaler" . }}{{ end -}}
@@ -126,9 +128,10 @@ capabilities:
 
 {{- define "autoscaler.checkGroups" -}}
 {{- $see := "docs/autoscaler.md describes the keys" -}}
-{{- if or (not (kindIs "slice" .)) (not .) }}{{ fail (printf "autoscaler.groups: %s: write a list with at least one group; %s" (toJson .) $see) }}{{ end -}}
+{{- $ := . -}}
+{{- if or (not (kindIs "slice" .groups)) (not .groups) }}{{ fail (printf "autoscaler.groups: %s: write a list with at least one group; %s" (toJson .groups) $see) }}{{ end -}}
 {{- $names := list -}}
-{{- range $n, $group := . }}
+{{- range $n, $group := .groups }}
 {{- $place := printf "autoscaler.groups[%d]" $n -}}
 {{- if not (kindIs "map" $group) }}{{ fail (printf "%s: %s: write a map; %s" $place (toJson $group) $see) }}{{ end -}}
 {{- range tuple "name" "max" "machine" }}
@@ -137,6 +140,7 @@ capabilities:
 {{- if has $group.name $names }}{{ fail (printf "%s.name: %q: another group has this name; write a different one" $place $group.name) }}{{ end -}}
 {{- $names = append $names $group.name -}}
 {{- if not (include "autoscaler.isPositive" $group.max) }}{{ fail (printf "%s.max: %s: write a whole number of machines, 1 or more" $place (toJson $group.max)) }}{{ end -}}
+{{- if and (hasKey (default dict (get $group.machine "bootstrap")) "token") (not $.bootstrapTokens) }}{{ fail (printf "%s.machine.bootstrap.token: the server lacks the roles for bootstrap tokens; set autoscaler.bootstrapTokens.enabled to true" $place) }}{{ end -}}
 {{- if gt (int64 (default 0 $group.min)) (int64 $group.max) }}{{ fail (printf "%s.min: %d: is above max, %d; write at most that" $place (int64 $group.min) (int64 $group.max)) }}{{ end -}}
 {{- end }}
 {{- end -}}
@@ -155,7 +159,7 @@ capabilities:
 {{- $values := dict "groups" "autoscaler.groups" "groups-from-cluster" "autoscaler.nodeGroups.enabled" "groups-namespace" "autoscaler.nodeGroups.namespace" "supervisor-kubeconfig" "autoscaler.supervisor" "namespace" "autoscaler.supervisor.namespace"
   "vm-operator-api-version" "autoscaler.supervisor.vmOperatorApiVersion" "listen" "autoscaler.server.port" "bind-address" "autoscaler.server.address" "gpu-label" "autoscaler.server.gpuLabel"
   "secure-port" "autoscaler.server.securePort" "v" "autoscaler.server.logging" "tls-cert-file" "autoscaler.tls" "tls-private-key-file" "autoscaler.tls"
-  "client-ca-file" "autoscaler.tls" "insecure-plain-text" "" -}}
+  "client-ca-file" "autoscaler.tls" "insecure-plain-text" "" "workload-kubeconfig" "" -}}
 {{- include "autoscaler.checkArgs" (dict "path" "autoscaler.server.args" "args" $server.args "values" $values) -}}
 {{- end -}}
 

@@ -314,6 +314,12 @@ fn a_server_for_autoscalers_takes_what_it_lacks_from_the_provider() {
     let other = parsed(&format!("{supervisor} --autoscaler=--supervisor-kubeconfig=s"));
     assert!(!other.shares_supervisor);
     assert_eq!(other.supervisor_kubeconfig, Some("s".into()));
+    assert_eq!(other.workload_kubeconfig, None, "the cluster of this pod");
+    let of_file = parsed(&format!("{supervisor} --kubeconfig=k"));
+    assert_eq!(of_file.workload_kubeconfig, Some("k".into()));
+    let own = "--autoscaler=--workload-kubeconfig=w";
+    let own = parsed(&format!("{supervisor} --kubeconfig=k {own}"));
+    assert_eq!(own.workload_kubeconfig, Some("w".into()));
 }
 
 #[test]

@@ -57,6 +57,7 @@ pub use cluster_api::{ClusterApiSettings, KubeletReservation};
 pub use groups::GroupsFile;
 pub use node_groups::{NODE_GROUP_DEFINITION, NodeGroupSettings};
 pub use server::TlsFiles;
+pub use supervisor::{BootstrapTokens, SecretRandom};
 pub use vcenter::{
     AutoscalerJournal, BootstrapReader, ConfigMapJournal, JournalError, JournalStore,
 };
@@ -80,6 +81,8 @@ pub enum AutoscalerBackend {
         link: SupervisorLink,
         /// API version of VirtualMachines.
         version: VmOperatorVersion,
+        /// Workload cluster that the machines join, for groups with `token`; `None` refuses them.
+        tokens: Option<BootstrapTokens>,
     },
     /// MachineDeployments and MachineSets of a management cluster of Cluster API. They are the groups.
     ClusterApi {
@@ -116,7 +119,10 @@ impl AutoscalerBackend {
     /// Returns the kind of the machines in the file with the groups; `None` if the groups are objects.
     fn machines(&self) -> Option<MachineKind> {
         match self {
-            Self::Supervisor { link, .. } => Some(MachineKind::virtual_machines(&link.namespace)),
+            Self::Supervisor { link, tokens, .. } => {
+                let machines = MachineKind::virtual_machines(&link.namespace);
+                Some(machines.with_tokens(tokens.is_some()))
+            }
             Self::Vcenter { .. } => Some(MachineKind::Clone),
             Self::ClusterApi { .. } => None,
         }
@@ -133,10 +139,9 @@ impl AutoscalerBackend {
     ) -> (Arc<dyn Backend>, BoxFuture<'static, ()>) {
         let clock = clock.clone();
         match self {
-            Self::Supervisor { link, version } => {
-                let (client, namespace) = (link.client, &link.namespace);
+            Self::Supervisor { link, version, tokens } => {
                 let (machines, sending) =
-                    SupervisorMachines::new(client, namespace, version, clock, seed, telemetry);
+                    SupervisorMachines::new(link, version, tokens, clock, seed, telemetry);
                 (Arc::new(machines), sending.boxed())
             }
             Self::ClusterApi { client, settings } => {
@@ -280,8 +285,9 @@ pub fn check_autoscaler_files(
     if let Some(file) = groups {
         let machines = match are_clones {
             true => MachineKind::Clone,
-            // The namespace is only a part of the IDs of groups.
-            false => MachineKind::virtual_machines(""),
+            // The namespace is only a part of the IDs of groups. The server looks for the workload
+            // cluster of tokens when it starts.
+            false => MachineKind::virtual_machines("").with_tokens(true),
         };
         Groups::read(file, machines, Arc::default())?;
     }

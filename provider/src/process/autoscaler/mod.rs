@@ -13,8 +13,9 @@ use std::{
 
 use anyhow::Context as _;
 use provider::{
-    AutoscalerBackend, AutoscalerDeps, AutoscalerServer, Clock, GroupsFile, GroupsSource,
-    HealthEndpoint, InputError, NODE_GROUP_DEFINITION, SupervisorLink, Telemetry, TlsFiles,
+    AutoscalerBackend, AutoscalerDeps, AutoscalerServer, BootstrapTokens, Clock, GroupsFile,
+    GroupsSource, HealthEndpoint, InputError, NODE_GROUP_DEFINITION, SecretRandom, SupervisorLink,
+    Telemetry, TlsFiles,
     cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 use tokio::net::TcpListener;
@@ -24,7 +25,9 @@ use super::{
     Failure,
     endpoint::endpoint_with,
     files::{read_text, unreadable},
-    kube::{client_from, client_from_file, client_of_this_cluster, supervisor_client},
+    kube::{
+        client_from, client_from_file, client_of_this_cluster, in_cluster_client, supervisor_client,
+    },
     serve::{clock, seed, until_done, until_signal},
 };
 
@@ -151,10 +154,9 @@ async fn backend(
             let SupervisorLink { client, namespace } =
                 parts.supervisor.clone().ok_or_else(missing)?;
             let namespace = arguments.namespace.clone().unwrap_or(namespace);
-            Ok(AutoscalerBackend::Supervisor {
-                link: SupervisorLink { client, namespace },
-                version,
-            })
+            let link = SupervisorLink { client, namespace };
+            let tokens = tokens(arguments).await?;
+            Ok(AutoscalerBackend::Supervisor { link, version, tokens })
         }
         AutoscalerBackendName::Supervisor => {
             let missing = || InputError::new("is required").in_flag("supervisor-kubeconfig");
@@ -162,7 +164,8 @@ async fn backend(
             let (client, of_context) = supervisor_client(path).await?;
             let namespace = arguments.namespace.clone().unwrap_or(of_context);
             let link = SupervisorLink { client, namespace };
-            Ok(AutoscalerBackend::Supervisor { link, version })
+            let tokens = tokens(arguments).await?;
+            Ok(AutoscalerBackend::Supervisor { link, version, tokens })
         }
         AutoscalerBackendName::ClusterApi => {
             let client = match arguments.management_kubeconfig.as_deref() {
@@ -172,6 +175,20 @@ async fn backend(
             Ok(AutoscalerBackend::ClusterApi { client, settings: arguments.cluster_api() })
         }
     }
+}
+
+/// Returns the workload cluster of bootstrap tokens: that of `--workload-kubeconfig`, or that of this pod;
+/// `None` without both.
+async fn tokens(arguments: &AutoscalerArguments) -> Result<Option<BootstrapTokens>, InputError> {
+    let client = match arguments.workload_kubeconfig.as_deref() {
+        Some(path) => Some(client_from_file("workload-kubeconfig", path, None).await?),
+        None => in_cluster_client(),
+    };
+    // The source of keys of TLS, which is that of the operating system.
+    let source = rustls::crypto::ring::default_provider().secure_random;
+    let random: SecretRandom =
+        Arc::new(move |bytes| source.fill(bytes).map_err(|_| "the source failed".to_owned()));
+    Ok(client.map(|client| BootstrapTokens { client, random }))
 }
 
 /// Prints the definition of NodeGroups.

@@ -1,5 +1,5 @@
 //! Tests of `provider autoscaler --backend cluster-api` against the API server of the simulator, in
-//! virtual time.
+//! virtual time, and of bootstrap tokens (`tokens`).
 
 mod changes;
 mod client;
@@ -8,6 +8,7 @@ mod groups;
 mod lost;
 mod objects;
 mod others;
+mod tokens;
 mod world;
 
 use externalgrpc::protocol as p;

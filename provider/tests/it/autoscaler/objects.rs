@@ -41,7 +41,11 @@ fn start(management: &Management) -> (CancellationToken, tokio::task::JoinHandle
     let link = SupervisorLink { client: client.clone(), namespace: "workloads".to_owned() };
     let settings = NodeGroupSettings::default();
     let deps = AutoscalerDeps {
-        backend: AutoscalerBackend::Supervisor { link, version: VmOperatorVersion::V1Alpha5 },
+        backend: AutoscalerBackend::Supervisor {
+            link,
+            version: VmOperatorVersion::V1Alpha5,
+            tokens: None,
+        },
         groups: Some(GroupsSource::Objects { client, settings }),
         tls: None,
         gpu_label: String::new(),

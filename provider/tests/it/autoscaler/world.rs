@@ -293,8 +293,6 @@ impl World {
         settings: ClusterApiSettings,
         time: std::time::Duration,
     ) -> Server {
-        let stop = CancellationToken::new();
-        let telemetry = Arc::new(Telemetry::of_autoscaler());
         let deps = AutoscalerDeps {
             backend: AutoscalerBackend::ClusterApi {
                 client: self.management.controller.clone(),
@@ -303,19 +301,12 @@ impl World {
             groups: None,
             tls: None,
             gpu_label: String::new(),
-            telemetry: Arc::clone(&telemetry),
+            telemetry: Arc::new(Telemetry::of_autoscaler()),
             clock: Clock::starting_at(sim::VIRTUAL_EPOCH),
             seed: 7,
-            stop: stop.clone(),
+            stop: CancellationToken::new(),
         };
-        let server = deps.prepare().unwrap();
-        let (pipes, accepted) = mpsc::unbounded_channel();
-        let running = tokio::spawn(async move { server.serve(Pipes(accepted)).await.unwrap() });
-        tokio::time::sleep(time).await;
-        let (ours, theirs) = tokio::io::duplex(64 << 10);
-        pipes.send(theirs).unwrap();
-        let channel = Channel::open(ours).await;
-        Server { channel, telemetry, stop, running, _pipes: Mutex::new(pipes) }
+        Server::started(deps, time).await
     }
 }
 
@@ -342,6 +333,19 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// Starts a process of the server, and gives it this time.
+    pub(super) async fn started(deps: AutoscalerDeps, time: std::time::Duration) -> Self {
+        let (stop, telemetry) = (deps.stop.clone(), Arc::clone(&deps.telemetry));
+        let server = deps.prepare().unwrap();
+        let (pipes, accepted) = mpsc::unbounded_channel();
+        let running = tokio::spawn(async move { server.serve(Pipes(accepted)).await.unwrap() });
+        tokio::time::sleep(time).await;
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        pipes.send(theirs).unwrap();
+        let channel = Channel::open(ours).await;
+        Self { channel, telemetry, stop, running, _pipes: Mutex::new(pipes) }
+    }
+
     /// Ends the process in order.
     pub(super) async fn stop(self) {
         self.stop.cancel();

@@ -353,7 +353,11 @@ impl Ours {
             client: self.client(AGENT)?,
             namespace: supervisor.namespace().to_owned(),
         };
-        Ok(AutoscalerBackend::Supervisor { link, version: VmOperatorVersion::V1Alpha5 })
+        Ok(AutoscalerBackend::Supervisor {
+            link,
+            version: VmOperatorVersion::V1Alpha5,
+            tokens: None,
+        })
     }
 
     /// Stops the process of the server in order, as SIGTERM does.

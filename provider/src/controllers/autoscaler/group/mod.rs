@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::Deserialize;
 
-use crate::controllers::quantity::Quantity;
+use crate::{controllers::quantity::Quantity, input::parse_duration};
 
 pub(crate) use clone::{BootstrapFormat, CloneMode, CloneShape};
 pub(crate) use file::{parse, read_spec};
@@ -220,14 +220,28 @@ impl OptionOverrides {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MachineKind {
     /// VirtualMachine objects of this namespace of a Supervisor.
-    VirtualMachine { namespace: String },
+    VirtualMachine {
+        namespace: String,
+        /// True if the server can create bootstrap tokens for the machines.
+        has_tokens: bool,
+    },
     /// Clones of templates in a vCenter.
     Clone,
 }
 
 impl MachineKind {
     pub(crate) fn virtual_machines(namespace: &str) -> Self {
-        Self::VirtualMachine { namespace: namespace.to_owned() }
+        Self::VirtualMachine { namespace: namespace.to_owned(), has_tokens: false }
+    }
+
+    /// Returns the kind for a server that can create bootstrap tokens, or cannot. Clones have none.
+    pub(crate) fn with_tokens(self, has_tokens: bool) -> Self {
+        match self {
+            Self::VirtualMachine { namespace, .. } => {
+                Self::VirtualMachine { namespace, has_tokens }
+            }
+            Self::Clone => Self::Clone,
+        }
     }
 }
 
@@ -273,8 +287,29 @@ pub(crate) struct Bootstrap {
     pub(crate) secret_name: String,
     #[serde(default = "user_data")]
     pub(crate) key: String,
+    /// `None` if the data has a token that another program renews, or none.
+    #[serde(default)]
+    pub(crate) token: Option<TokenShape>,
 }
 
 fn user_data() -> String {
     "user-data".to_owned()
+}
+
+/// Bootstrap tokens that the server creates, one for each machine.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct TokenShape {
+    /// Time from the creation or a renewal of a token until it expires.
+    #[serde(default = "usual_ttl", deserialize_with = "duration")]
+    pub(crate) ttl: Duration,
+}
+
+fn usual_ttl() -> Duration {
+    Duration::from_secs(3600)
+}
+
+fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_duration(&text).map_err(serde::de::Error::custom)
 }

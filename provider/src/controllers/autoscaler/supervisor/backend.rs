@@ -7,7 +7,8 @@ use tonic::Status;
 use super::{
     super::{
         backend::{Backend, is_current},
-        group::{Capacity, Group, GroupId},
+        group::{Capacity, Group, GroupId, Shape},
+        instance::one_line,
         plan::{Cause, Deletion, Giving, Members, Membership, NamedNode},
         server::status,
     },
@@ -28,6 +29,9 @@ impl Backend for SupervisorMachines {
         tasks.spawn_droppable(tracing::info_span!("leftovers"), async move {
             sweeper.sweep(&stop).await;
         });
+        if self.0.bootstrap.is_some() {
+            self.spawn_tokens(tasks);
+        }
     }
 
     /// Reads the classes of the groups, and counts machines of others only for the groups that adopt
@@ -35,6 +39,11 @@ impl Backend for SupervisorMachines {
     async fn use_groups(&self, groups: &[Arc<Group>]) {
         let adopting = groups.iter().filter(|it| it.adopt).map(|it| it.name.clone()).collect();
         self.view().adopting = adopting;
+        let has_token = |it: &Arc<Group>| matches!(&it.shape, Shape::VirtualMachine(shape) if shape.bootstrap.token.is_some());
+        if let Some(bootstrap) = self.0.bootstrap.as_ref().filter(|_| groups.iter().any(has_token))
+        {
+            bootstrap.use_from_now();
+        }
         classes::read(&self.0, groups).await;
     }
 
@@ -106,10 +115,29 @@ impl Backend for SupervisorMachines {
     }
 }
 
+impl SupervisorMachines {
+    /// Spawns the tasks that watch the Secrets and Nodes, and that keep the tokens.
+    fn spawn_tokens(&self, tasks: &Tasks) {
+        let (follower, keeper) = (self.clone(), self.clone());
+        tasks.spawn_droppable(tracing::info_span!("bootstrap"), async move {
+            if let Some(bootstrap) = &follower.0.bootstrap {
+                bootstrap.follow().await;
+            }
+        });
+        let stop = tasks.stopping();
+        tasks.spawn_droppable(tracing::info_span!("bootstrap"), async move {
+            if let Some(bootstrap) = &keeper.0.bootstrap {
+                keeper.keep_tokens(bootstrap, &stop).await;
+            }
+        });
+    }
+}
+
 /// Returns the status of a failed creation.
 fn of_creation(err: &CreateError) -> Status {
     match err {
         CreateError::Request(err) => status::of(err),
+        CreateError::Bootstrap(err) => Status::new(err.code(), one_line(&err.to_string())),
         CreateError::Late { .. } => Status::resource_exhausted(err.to_string()),
     }
 }

@@ -18,6 +18,7 @@ use super::{
         plan::{Cause, MachineChange},
     },
     AT_A_TIME, BURST, Changed, QPS, SupervisorMachines,
+    bootstrap::{BootstrapError, UserData},
     machine::{Machine, NewMachine, manifest},
 };
 use crate::{
@@ -40,6 +41,8 @@ pub(super) struct Created(pub(super) Vec<(NewMachine, Cause)>);
 pub(super) enum CreateError {
     #[error(transparent)]
     Request(#[from] ClusterError),
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
     #[error("{n} machines cannot be created within {budget:?}; the size stays")]
     Late { n: usize, budget: Duration },
 }
@@ -60,20 +63,24 @@ impl SupervisorMachines {
         budget: Duration,
     ) -> Result<Created, CreateError> {
         let n = causes.len();
+        let user_data = tokio::time::timeout(budget, self.user_data(group)).await;
+        let user_data = user_data.map_err(|_| CreateError::Late { n, budget })??;
+        let n_requests = if user_data.is_some() { 2 * n } else { n };
         #[expect(clippy::cast_precision_loss, reason = "a group has at most 20,000 instances")]
-        if n as f64 > f64::from(BURST) + QPS * budget.as_secs_f64() {
+        if n_requests as f64 > f64::from(BURST) + QPS * budget.as_secs_f64() {
             return Err(CreateError::Late { n, budget });
         }
         let held_until = held_for.and_then(|it| self.now().checked_add(it).ok());
         let tried = Mutex::default();
-        let create = |cause| self.create_one(group, cause, held_until, &tried);
+        let data = user_data.as_ref().map(|it| (it, budget / 2));
+        let create = |cause| self.create_one((group, data), cause, held_until, &tried);
         let all = futures::stream::iter(causes.into_iter().map(create));
         let all = all.buffer_unordered(AT_A_TIME).try_collect::<()>();
         let result = tokio::time::timeout(budget, all).await;
         let tried = Created(tried.into_inner().expect("no holder panics"));
         let err = match result {
             Ok(Ok(())) => return Ok(tried),
-            Ok(Err(err)) => CreateError::Request(err),
+            Ok(Err(err)) => err,
             Err(_) => CreateError::Late { n, budget },
         };
         tracing::warn!(group = %group.id, error = %Chain(&err), "creating machines failed; deleting those of this increase");
@@ -98,13 +105,38 @@ impl SupervisorMachines {
         }
     }
 
-    async fn create_one(
+    /// Reads the user data of a group with `token`; `None` without.
+    async fn user_data(&self, group: &Group) -> Result<Option<UserData>, BootstrapError> {
+        match &self.0.bootstrap {
+            Some(bootstrap) => bootstrap.user_data(group).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Creates the Secrets of a machine of a group with `token`.
+    async fn prepare(
         &self,
         group: &Group,
+        new: &NewMachine,
+        user_data: Option<(&UserData, Duration)>,
+    ) -> Result<(), BootstrapError> {
+        match (&self.0.bootstrap, user_data) {
+            (Some(bootstrap), Some((data, within))) => {
+                bootstrap.prepare(group, new, data, within).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Creates a machine. `user_data` is that of a group with `token`, with the longest time for the
+    /// creation of the token.
+    async fn create_one(
+        &self,
+        (group, user_data): (&Group, Option<(&UserData, Duration)>),
         cause: Cause,
         held_until: Option<Timestamp>,
         tried: &Mutex<Vec<(NewMachine, Cause)>>,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<(), CreateError> {
         let tried = || tried.lock().expect("no holder panics");
         let mut last = None;
         for _ in 0..MOST_NAMES {
@@ -115,6 +147,11 @@ impl SupervisorMachines {
                 continue;
             }
             let new = NewMachine { name, bios_uuid, held_until };
+            if let Err(err) = self.prepare(group, &new, user_data).await {
+                let of = Changed { group: &group.name, name: &new.name, uid: "" };
+                self.record(of, &MachineChange::NotCreated(one_line(&err.to_string())), &cause);
+                return Err(err.into());
+            }
             tried().push((new.clone(), cause.clone()));
             match self.make(group, &new).await {
                 Ok(Made::New(machine)) => {
@@ -132,13 +169,13 @@ impl SupervisorMachines {
                     let change = MachineChange::NotCreated(one_line(&Chain(&err).to_string()));
                     let of = Changed { group: &group.name, name: &new.name, uid: "" };
                     self.record(of, &change, &cause);
-                    return Err(err);
+                    return Err(err.into());
                 }
             }
         }
         let (path, what) =
             (self.0.machines_path(), "no free name for a new VirtualMachine".to_owned());
-        Err(last.unwrap_or(ClusterError::Malformed { path, what }))
+        Err(last.unwrap_or(ClusterError::Malformed { path, what }).into())
     }
 
     /// Creates the object of a machine. Repeats a request whose answer was lost.

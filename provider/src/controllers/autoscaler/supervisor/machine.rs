@@ -6,9 +6,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::{
-    group::{Group, Shape},
-    instance::{Failure, FailureClass, Instance, State, one_line, out_of_resources},
+use super::{
+    super::{
+        group::{Group, Shape},
+        instance::{Failure, FailureClass, Instance, State, one_line, out_of_resources},
+    },
+    bootstrap::data,
 };
 use crate::model::{ProviderId, parse_uuid};
 
@@ -169,6 +172,10 @@ pub(crate) fn manifest(group: &Group, namespace: &str, version: &str, new: &NewM
         unreachable!("the groups of a Supervisor come from its file");
     };
     let bios_uuid = new.bios_uuid.hyphenated().to_string();
+    let bootstrap = match &shape.bootstrap.token {
+        Some(_) => (data::secret_name(&new.name), data::USER_DATA.to_owned()),
+        None => (shape.bootstrap.secret_name.clone(), shape.bootstrap.key.clone()),
+    };
     let mut object = json!({
         "apiVersion": format!("vmoperator.vmware.com/{version}"),
         "kind": "VirtualMachine",
@@ -186,8 +193,8 @@ pub(crate) fn manifest(group: &Group, namespace: &str, version: &str, new: &NewM
             "powerState": "PoweredOn",
             "powerOffMode": shape.power_off_mode.as_str(),
             "bootstrap": { "cloudInit": { "rawCloudConfig": {
-                "name": shape.bootstrap.secret_name,
-                "key": shape.bootstrap.key,
+                "name": bootstrap.0,
+                "key": bootstrap.1,
             } } },
         },
     });

@@ -5,6 +5,7 @@
 //! every answer comes from the view. A creation or deletion changes the view before it returns.
 
 mod backend;
+mod bootstrap;
 mod classes;
 mod create;
 mod delete;
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    bootstrap::Bootstrap,
     create::{CreateError, Created},
     delete::DeleteError,
     machine::{GROUP_LABEL, Machine},
@@ -37,11 +39,14 @@ use super::{
     replacements::Replacements,
 };
 use crate::{
+    SupervisorLink,
     cluster::{Cluster, Events, Subject, encode},
     model::Clock,
     supervisor::VmOperatorVersion,
     telemetry::{AutoscalerMetrics, Telemetry},
 };
+
+pub use bootstrap::{BootstrapTokens, SecretRandom};
 
 /// Requests per second to the Supervisor after a burst. The autoscaler waits for each change, so
 /// both are larger than client-go's.
@@ -86,6 +91,8 @@ struct Shared {
     /// Number of names that were drawn.
     n_drawn: AtomicU64,
     replacements: Replacements,
+    /// Bootstrap tokens; `None` if the server knows no workload cluster.
+    bootstrap: Option<Bootstrap>,
     wake: tokio::sync::Notify,
 }
 
@@ -93,22 +100,28 @@ impl SupervisorMachines {
     /// Returns the backend, and the future that writes its events until the backend and its clones
     /// are dropped. Events have a rate limit of their own, so that they do not delay changes.
     pub(crate) fn new(
-        client: kube::Client,
-        namespace: &str,
+        link: SupervisorLink,
         version: VmOperatorVersion,
+        tokens: Option<BootstrapTokens>,
         clock: Clock,
         seed: u64,
         telemetry: &Telemetry,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let cluster =
             |client| Cluster::new(client, QPS, BURST).with_counter(telemetry.supervisor_requests());
+        let SupervisorLink { client, namespace } = link;
         let of_events = cluster(client.clone());
         let (events, sending) = Events::new(COMPONENT, of_events, clock.clone());
+        let cluster = cluster(client);
+        let bootstrap = tokens.map(|it| {
+            let of = (namespace.as_str(), version.as_str());
+            Bootstrap::new(it, cluster.clone(), of, (clock.clone(), seed), telemetry)
+        });
         let machines = Self(Arc::new(Shared {
-            cluster: cluster(client),
+            cluster,
             events,
             metrics: telemetry.autoscaler(),
-            namespace: namespace.to_owned(),
+            namespace,
             version,
             clock,
             seed,
@@ -116,6 +129,7 @@ impl SupervisorMachines {
             classes: Mutex::default(),
             n_drawn: AtomicU64::new(0),
             replacements: Replacements::default(),
+            bootstrap,
             wake: tokio::sync::Notify::new(),
         }));
         (machines, sending)

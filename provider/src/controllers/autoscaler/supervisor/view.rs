@@ -113,6 +113,16 @@ impl View {
         self.machines.keys().cloned().collect()
     }
 
+    /// All machines, also those that do not count.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Machine> {
+        self.machines.values()
+    }
+
+    /// Provider IDs of machines that were deleted, or left their group, while this server ran.
+    pub(super) fn deleted_ids(&self) -> impl Iterator<Item = ProviderId> {
+        self.deleted.values().map(|it| it.id)
+    }
+
     /// The machines that count for a group.
     pub(super) fn machines(&self) -> impl Iterator<Item = &Machine> {
         self.machines.values().filter(|it| {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     CloneShape, Gpu, Group, GroupId, MachineKind, MachineShape, NodeShape, OptionOverrides,
-    Platform, Reserved, Shape, Taint,
+    Platform, Reserved, Shape, Taint, TokenShape,
 };
 use crate::{
     InputError,
@@ -24,6 +24,11 @@ const LONGEST_NAME: usize = 57;
 /// Most instances of a group. The autoscaler reads at most 4 MiB per answer, so about 20,000
 /// instances with an error text each.
 const MOST_INSTANCES: u32 = 20_000;
+
+/// Bounds of the time for which a token lives. A renewal comes after half of it, and a machine needs
+/// minutes to boot.
+const SHORTEST_TTL: Duration = Duration::from_secs(300);
+const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// Content of a file with groups.
 #[derive(Debug, Default)]
@@ -167,6 +172,7 @@ pub(crate) fn read_spec(
 }
 
 fn read(value: &Value, machines: &MachineKind) -> Result<Group, InputError> {
+    refuse_token_of_clone(value)?;
     let it: GroupInFile = serde_path_to_error::deserialize(value).map_err(|err| {
         let place = err.path().to_string();
         let problem = InputError::new(err.into_inner().to_string());
@@ -236,8 +242,8 @@ fn shape(
     machines: &MachineKind,
 ) -> Result<(GroupId, Shape), InputError> {
     match (machines, machine, clone) {
-        (MachineKind::VirtualMachine { namespace }, Some(machine), None) => {
-            check_machine(&machine).map_err(|err| err.at_key("machine"))?;
+        (MachineKind::VirtualMachine { namespace, has_tokens }, Some(machine), None) => {
+            check_machine(&machine, *has_tokens).map_err(|err| err.at_key("machine"))?;
             let id = GroupId::of_virtual_machines(namespace, name);
             Ok((id, Shape::VirtualMachine(machine)))
         }
@@ -266,7 +272,7 @@ fn other_shape(wanted: &'static str, given: Option<&'static str>) -> InputError 
     }
 }
 
-fn check_machine(machine: &MachineShape) -> Result<(), InputError> {
+fn check_machine(machine: &MachineShape, has_tokens: bool) -> Result<(), InputError> {
     for (key, text) in [
         ("className", &machine.class_name),
         ("imageName", &machine.image_name),
@@ -278,7 +284,35 @@ fn check_machine(machine: &MachineShape) -> Result<(), InputError> {
         }
     }
     let secret = &machine.bootstrap.secret_name;
-    check_dns_label(secret, 253).map_err(|err| err.at_key("secretName").at_key("bootstrap"))
+    check_dns_label(secret, 253).map_err(|err| err.at_key("secretName").at_key("bootstrap"))?;
+    let check = |token| check_token(token, has_tokens).map_err(|err| err.at_key("bootstrap"));
+    machine.bootstrap.token.as_ref().map_or(Ok(()), check)
+}
+
+/// Checks that tokens live neither too short for a boot and a renewal nor too long, and that the server
+/// can create them.
+fn check_token(token: &TokenShape, has_tokens: bool) -> Result<(), InputError> {
+    if !(SHORTEST_TTL..=LONGEST_TTL).contains(&token.ttl) {
+        let problem = format!("a token cannot live for {:?}", token.ttl);
+        let err = InputError::new(problem).remedy("write 5m to 24h");
+        return Err(err.at_key("ttl").at_key("token"));
+    }
+    if !has_tokens {
+        let err = InputError::new("the server knows no workload cluster for the tokens");
+        return Err(err.remedy("give --workload-kubeconfig FILE").at_key("token"));
+    }
+    Ok(())
+}
+
+/// Refuses bootstrap tokens for clones by name. Their data is in `guestinfo`, which the server does not
+/// complete per machine.
+fn refuse_token_of_clone(value: &Value) -> Result<(), InputError> {
+    if value.pointer("/clone/bootstrap/token").is_none() {
+        return Ok(());
+    }
+    let err = InputError::new("the server creates tokens only with --backend supervisor");
+    let err = err.remedy("remove it, and renew the token in the file before it expires");
+    Err(err.at_key("token").at_key("bootstrap").at_key("clone"))
 }
 
 fn bounds(min: i64, max: i64) -> Result<(u32, u32), InputError> {

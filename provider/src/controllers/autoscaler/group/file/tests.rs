@@ -48,6 +48,53 @@ fn a_group_of_the_file_becomes_a_group_with_an_id_and_defaults() {
 }
 
 #[test]
+fn a_token_is_refused_where_the_server_cannot_create_it_or_its_life_is_wrong() {
+    let errors = |token: &str, has_tokens| {
+        let text = GOOD
+            .replace("secretName: workers-bootstrap", &format!("secretName: b, token: {token}"));
+        let machines = MachineKind::virtual_machines("ns").with_tokens(has_tokens);
+        let parsed = parse("groups.yaml", &text, &machines).unwrap();
+        let ttl = parsed.groups.first().map(|it| match &it.shape {
+            Shape::VirtualMachine(shape) => shape.bootstrap.token.as_ref().unwrap().ttl,
+            _ => panic!("{it:?}"),
+        });
+        (ttl, parsed.refused.iter().map(InputError::to_string).collect::<Vec<_>>())
+    };
+    for (token, ttl) in [("{}", 3600), ("{ttl: 5m}", 300), ("{ttl: 24h}", 86_400)] {
+        assert_eq!(errors(token, true), (Some(Duration::from_secs(ttl)), vec![]), "{token}");
+    }
+    for (token, has_tokens, want) in [
+        (
+            "{}",
+            false,
+            "group workers: machine: bootstrap: token: the server knows no workload cluster for the tokens; give --workload-kubeconfig FILE",
+        ),
+        (
+            "{ttl: 4m59s}",
+            true,
+            "machine: bootstrap: token: ttl: a token cannot live for 299s; write 5m to 24h",
+        ),
+        ("{ttl: 25h}", true, "token: ttl: a token cannot live for 90000s; write 5m to 24h"),
+        ("{ttl: 90}", true, "machine.bootstrap.token.ttl: "),
+        ("{ttl: long}", true, "token.ttl: \"long\" is not a duration; write numbers with units"),
+        ("{expires: 1h}", true, "token.expires: unknown field `expires`, expected `ttl`"),
+    ] {
+        let refused = errors(token, has_tokens).1;
+        assert!(refused.len() == 1 && refused[0].contains(want), "{token}: {refused:?}");
+    }
+    let clone = "groups: [{name: g, max: 1, clone: {datacenter: d, template: t, folder: f, resourcePool: p, \
+                 bootstrap: {file: f, token: {}}}}]";
+    let parsed = parse("groups.yaml", clone, &MachineKind::Clone).unwrap();
+    assert_eq!(
+        parsed.refused.iter().map(InputError::to_string).collect::<Vec<_>>(),
+        [
+            "groups.yaml: group g: clone: bootstrap: token: the server creates tokens only with --backend supervisor; \
+          remove it, and renew the token in the file before it expires"
+        ]
+    );
+}
+
+#[test]
 fn a_mistake_in_the_file_is_refused_with_group_key_and_remedy() {
     for (old, new, want) in [
         ("groups:", "groupz:", "groups.yaml: unknown key \"groupz\": expected groups"),

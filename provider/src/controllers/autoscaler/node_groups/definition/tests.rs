@@ -29,7 +29,7 @@ fn full(shape: &str) -> Value {
     spec[shape] = match shape {
         "machine" => json!({
             "className": "c", "imageName": "i", "storageClass": "s", "resourcePolicyName": "p",
-            "zone": "z", "powerOffMode": "Soft", "bootstrap": {"secretName": "b", "key": "k"},
+            "zone": "z", "powerOffMode": "Soft", "bootstrap": {"secretName": "b", "key": "k", "token": {"ttl": "1h"}},
         }),
         _ => json!({
             "datacenter": "d", "template": "t", "folder": "f", "resourcePool": "p",
@@ -44,7 +44,7 @@ fn full(shape: &str) -> Value {
 fn refusal(spec: &Value) -> Option<String> {
     let machines = match spec.get("clone") {
         Some(_) => MachineKind::Clone,
-        None => MachineKind::virtual_machines("ns"),
+        None => MachineKind::virtual_machines("ns").with_tokens(true),
     };
     read_spec("workers", spec, &machines).err().map(|err| err.to_string())
 }
@@ -112,7 +112,7 @@ fn the_schema_has_exactly_the_keys_of_the_types() {
         assert_eq!(expected(&refusal(&spec).unwrap()), keys, "{at}");
         n += 1;
     }
-    assert_eq!(n, 10, "objects with keys");
+    assert_eq!(n, 11, "objects with keys");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::super::{super::backend::Backend as _, SupervisorMachines, machine::*};
 use crate::{
-    TokenSource, authenticated,
+    SupervisorLink, TokenSource, authenticated,
     controllers::autoscaler::group::{MachineKind, parse},
     model::Clock,
     supervisor::VmOperatorVersion,
@@ -40,8 +40,8 @@ async fn the_view_follows_the_objects_through_many_watches_with_one_list() {
     let clock = Clock::starting_at(sim::VIRTUAL_EPOCH);
     let version = VmOperatorVersion::V1Alpha5;
     let telemetry = Telemetry::of_autoscaler();
-    let (machines, _) =
-        SupervisorMachines::new(client.clone(), "workloads", version, clock, 1, &telemetry);
+    let link = SupervisorLink { client: client.clone(), namespace: "workloads".to_owned() };
+    let (machines, _) = SupervisorMachines::new(link, version, None, clock, 1, &telemetry);
     let tasks = Tasks::new(&CancellationToken::new(), &CancellationToken::new());
     machines.spawn(&tasks);
     let group =
