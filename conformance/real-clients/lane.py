@@ -219,9 +219,10 @@ class Lane:
                 if it["reason"] == reason and it["involvedObject"].get("name", "").startswith(of)]
 
     def until(self, what, holds, seconds=60):
-        """Waits until a condition holds, and returns the seconds that it took. Raises Failed with the ends of the logs."""
+        """Waits until a condition holds, and returns the seconds that it took. Raises Failed with the text `what`, which may be a function, and the
+        ends of the logs."""
         begin = time.monotonic()
-        wait_until(lambda: f"{what}\n{self.evidence()}", holds, seconds, 0.2)
+        wait_until(lambda: f"{what() if callable(what) else what}\n{self.evidence()}", holds, seconds, 0.2)
         return time.monotonic() - begin
 
     def always(self, what, holds, seconds):
