@@ -116,19 +116,20 @@ class StandIn:
                 members.setdefault(group, []).append(node)
         sizes = {group: self.call("NodeGroupTargetSize", group) for group in groups}
         pending = [it for it in pods if is_unschedulable(it)]
-        self.grow(groups, sizes, members, pending)
+        used = {it["spec"].get("nodeName") for it in pods if needs_node(it)}
+        self.grow(groups, sizes, members, pending, used)
         if pending:
             # They may fit a Node that looks empty.
             self.empty_since.clear()
             return
         for group, nodes in members.items():
-            self.shrink(group, sizes[group] - groups[group].get("minSize", 0), nodes, pods)
+            self.shrink(group, sizes[group] - groups[group].get("minSize", 0), nodes, used)
 
-    def grow(self, groups, sizes, members, pending):
+    def grow(self, groups, sizes, members, pending, used):
         for group in groups if pending else ():
             template = self.call("NodeGroupTemplateNodeInfo", group)
-            # A machine on its way has room, and so has a Node that waits for the cloud provider.
-            coming = sizes[group] - sum(not it["spec"].get("taints") for it in members.get(group, []))
+            # A machine on its way has room, and so has a Node whose Pods the scheduler has not bound yet.
+            coming = sizes[group] - sum(it["metadata"]["name"] in used for it in members.get(group, []))
             delta = min(nodes_for(pending, template) - coming, groups[group]["maxSize"] - sizes[group])
             if delta > 0:
                 say(f"{len(pending)} Pods are unschedulable: increasing {group} by {delta} from {sizes[group]}")
@@ -137,9 +138,8 @@ class StandIn:
             if delta > 0 or coming:
                 return
 
-    def shrink(self, group, spare, nodes, pods):
+    def shrink(self, group, spare, nodes, used):
         now = time.monotonic()
-        used = {it["spec"].get("nodeName") for it in pods if needs_node(it)}
         for node in nodes:
             name = node["metadata"]["name"]
             # A Node with a taint is not ready, waits for the cloud provider, or is being deleted.

@@ -15,10 +15,11 @@ import uuid
 import lane
 from lane import MERGE, NODES, STRATEGIC
 from scaling import SIZES, machines_path
-from servers import Api, Failed, wait_until
+from servers import Api, Failed
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+USER = "system:node:"
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 # Real kubelets renew their leases after a quarter of this time.
@@ -38,6 +39,13 @@ def openssl(*words, given=None):
     if done.returncode:
         raise Failed(f"openssl {words[0]}: {done.stderr.decode()}")
     return done.stdout
+
+
+def create(api, path, it):
+    """Creates an object, unless an earlier attempt, whose answer was lost, has created it."""
+    status, answer = api.ask("POST", path, it)
+    if status >= 300 and status != 409:
+        raise Failed(f"{api.name}: POST {path}: {status} {answer.get('message', answer)}")
 
 
 class Join:
@@ -65,38 +73,45 @@ class Kubelet:
 
     def __init__(self, machine, folder):
         self.name, self.uuid = machine["metadata"]["name"], uuid.UUID(machine["spec"]["biosUUID"])
-        self.size, self.folder = SIZES[machine["spec"]["className"]], folder
-        self.api = self.renewed = None
+        self.size = SIZES[machine["spec"]["className"]]
+        self.key, self.certificate = folder / f"{self.name}.key", folder / f"{self.name}.crt"
+        self.tls = self.request = self.api = self.renewed = None
 
     def step(self, user_data):
-        """Joins the cluster, or renews the lease and runs the Pods."""
+        """Goes on to join the cluster, or renews the lease and runs the Pods. A step that failed is repeated, and nothing is requested twice."""
         if self.api is None:
             self.join(Join(user_data))
+            return
         if (now() - self.renewed).total_seconds() > LEASE_SECONDS / 4:
             self.renewed = now()
             self.api.must("PATCH", f"{LEASES}/{self.name}", {"spec": {"renewTime": stamp(self.renewed, "microseconds")}}, MERGE)
         self.run_pods()
 
     def join(self, join):
-        tls = ssl.create_default_context(cadata=join.authority())
-        tls.load_cert_chain(*self.certificate(Api(f"{self.name} with its bootstrap token", f"https://{join.address}", join.token, tls)))
-        api = Api(self.name, f"https://{join.address}", tls=tls)
+        url = f"https://{join.address}"
+        if self.tls is None:
+            self.tls = ssl.create_default_context(cadata=join.authority())
+        bearer = Api(f"{self.name} with its bootstrap token", url, join.token, self.tls)
+        if self.request is None:
+            self.request = self.send_request(bearer)
+        if not self.certificate.exists():
+            signed = bearer.must("GET", f"{REQUESTS}/{self.request}").get("status", {}).get("certificate")
+            if not signed:
+                return
+            self.certificate.write_bytes(base64.b64decode(signed))
+        self.tls.load_cert_chain(self.certificate, self.key)
+        api = Api(self.name, url, tls=self.tls)
         self.register(api)
         self.api = api
 
-    def certificate(self, api):
-        """Requests a client certificate, and waits until the cluster has approved and signed it. Returns the files of certificate and key."""
-        key, certificate = self.folder / f"{self.name}.key", self.folder / f"{self.name}.crt"
-        request = openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
-                          "-subj", f"/O=system:nodes/CN=system:node:{self.name}")
-        name = api.must("POST", REQUESTS, {
+    def send_request(self, api):
+        """Requests a client certificate, and returns the name of the request. The cluster approves and signs it later."""
+        content = openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.key,
+                          "-subj", f"/O=system:nodes/CN={USER}{self.name}")
+        return api.must("POST", REQUESTS, {
             "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"generateName": "csr-"},
-            "spec": {"request": base64.b64encode(request).decode(), "signerName": SIGNER, "usages": ["digital signature", "client auth"]},
+            "spec": {"request": base64.b64encode(content).decode(), "signerName": SIGNER, "usages": ["digital signature", "client auth"]},
         })["metadata"]["name"]
-        signed = wait_until(f"{name} of {self.name} is neither approved nor signed",
-                            lambda: api.must("GET", f"{REQUESTS}/{name}").get("status", {}).get("certificate"), 30, 0.2)
-        certificate.write_bytes(base64.b64decode(signed))
-        return certificate, key
 
     def register(self, api):
         """Creates lease and Node as a kubelet with `--cloud-provider=external` does, and reports that it is ready."""
@@ -109,13 +124,13 @@ class Kubelet:
         info = {"systemUUID": str(uuid.UUID(bytes=self.uuid.bytes_le)), "operatingSystem": "linux", "architecture": "amd64",
                 "kubeletVersion": "v1.36.3", **dict.fromkeys(
                     ("machineID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeProxyVersion"), "")}
-        api.must("POST", NODES, {
+        create(api, NODES, {
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": self.name, "labels": {
                 "kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}},
             "spec": {"taints": [{"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}]},
             "status": {"capacity": resources, "allocatable": resources, "conditions": [condition], "nodeInfo": info,
                        "addresses": [{"type": "Hostname", "address": self.name}]}})
-        api.must("POST", LEASES, {
+        create(api, LEASES, {
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name, "namespace": "kube-node-lease"},
             "spec": {"holderIdentity": self.name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": stamp(at, "microseconds")}})
         self.renewed = at

@@ -1,12 +1,13 @@
 """Lane of the Cluster Autoscaler with a kind cluster: our server and cloud provider over the simulated Supervisor, and the autoscaler, or
 autoscaler_stand_in.py in its place. joining.py plays the kubelets of the machines.
 """
+import base64
 import collections
 import re
 import sys
 
 import scaling
-from joining import REQUESTS, SIGNER, UNINITIALIZED, Kubelets
+from joining import REQUESTS, SIGNER, UNINITIALIZED, USER, Kubelets, openssl
 from lane import NODES, PODS, Process
 from servers import HERE, built, recorded
 
@@ -64,10 +65,10 @@ class Lane(scaling.Lane):
         return {name: lacks for name, node in self.joined().items() if (lacks := lacks_of(node, machines.get(name)))}
 
     def certified(self):
-        """Returns the users for whom the cluster approved and signed a certificate that the bootstrap token requested."""
-        return [it["metadata"]["name"] for it in self.cluster.must("GET", REQUESTS)["items"]
-                if it["spec"]["signerName"] == SIGNER and it["spec"]["username"] == f"system:bootstrap:{self.token}"
-                and it["status"].get("certificate") and "Auto approving" in str(it["status"].get("conditions"))]
+        """Returns the Nodes for whose kubelets the cluster approved and signed a certificate that the bootstrap token requested."""
+        return sorted(node_of(it["status"]["certificate"]) for it in self.cluster.must("GET", REQUESTS)["items"]
+                      if it["spec"]["signerName"] == SIGNER and it["spec"]["username"] == f"system:bootstrap:{self.token}"
+                      and it["status"].get("certificate") and "Auto approving" in str(it["status"].get("conditions")))
 
     def changes(self):
         """Returns the numbers of VirtualMachines that were created and deleted, by the ledger, as {(verb, program): number}."""
@@ -83,6 +84,11 @@ class Lane(scaling.Lane):
     def state(self):
         nodes = {name: node["spec"].get("taints") for name, node in self.joined().items()}
         return {"machines": self.machines(), "taints": nodes, "pending": self.pending(), "running": self.running(APP)}
+
+
+def node_of(certificate):
+    """Returns the name of the Node in the subject of a certificate."""
+    return re.search(USER + r"(\S+)", openssl("x509", "-noout", "-subject", given=base64.b64decode(certificate)).decode()).group(1)
 
 
 def lacks_of(node, machine):

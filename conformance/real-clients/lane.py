@@ -80,6 +80,11 @@ class Kubelets(threading.Thread):
             except (Failed, OSError):
                 self.trouble = traceback.format_exc()
 
+    @property
+    def error(self):
+        """The last line of the last failure; None if every step succeeded."""
+        return self.trouble and self.trouble.strip().splitlines()[-1]
+
     def step(self):
         raise NotImplementedError
 
