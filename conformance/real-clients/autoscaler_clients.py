@@ -15,8 +15,8 @@ import subprocess
 import sys
 import urllib.request
 
+from lane import Process
 from ports import free_port
-from scaling import Process
 from servers import ROOT, Failed, World, built, recorded, wait_until
 
 CLIENTS = {"G1": "autoscaler-client-g1", "G2": "autoscaler-client-g2", "G3": "autoscaler-client"}

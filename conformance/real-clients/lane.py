@@ -80,6 +80,11 @@ class Kubelets(threading.Thread):
             except (Failed, OSError):
                 self.trouble = traceback.format_exc()
 
+    @property
+    def error(self):
+        """The last line of the last failure; None if every step succeeded."""
+        return self.trouble and self.trouble.strip().splitlines()[-1]
+
     def step(self):
         raise NotImplementedError
 
@@ -219,9 +224,10 @@ class Lane:
                 if it["reason"] == reason and it["involvedObject"].get("name", "").startswith(of)]
 
     def until(self, what, holds, seconds=60):
-        """Waits until a condition holds, and returns the seconds that it took. Raises Failed with the ends of the logs."""
+        """Waits until a condition holds, and returns the seconds that it took. Raises Failed with the text `what`, which may be a function, and the
+        ends of the logs."""
         begin = time.monotonic()
-        wait_until(lambda: f"{what}\n{self.evidence()}", holds, seconds, 0.2)
+        wait_until(lambda: f"{what() if callable(what) else what}\n{self.evidence()}", holds, seconds, 0.2)
         return time.monotonic() - begin
 
     def always(self, what, holds, seconds):

@@ -4,6 +4,7 @@ A machine that the Supervisor shows with an address registers as a Node with its
 deleted, as a cloud controller manager does. Needs only Python's standard library.
 """
 import re
+import shlex
 import ssl
 import urllib.request
 from pathlib import Path
@@ -72,6 +73,20 @@ class Lane(lane.Lane):
         config = self.folder / "cloud-config.yaml"
         config.write_text(f"address: 127.0.0.1:{self.port}\n")
         self.autoscaler_process(self.binary, "--cloud-provider=externalgrpc", f"--cloud-config={config}")
+
+    def bootstrap(self, join):
+        """Makes new machines run this command in their user data."""
+        path = f"/api/v1/namespaces/{self.world.namespace}/secrets/bootstrap"
+        self.world.supervisor.must("PATCH", path, {"stringData": {"user-data": f"#cloud-config\nruncmd:\n- {join}\n"}}, lane.MERGE)
+
+    def start_cloud_provider(self, *flags):
+        """Starts our cloud provider in Supervisor mode."""
+        config = self.folder / "vsphere.conf"
+        config.touch()
+        self.cloud_provider = self.process("ccm", [
+            self.provider, "--cloud-provider=vsphere-paravirtual", f"--cloud-config={config}",
+            *shlex.split(self.world.known["SIM_SUPERVISOR_FLAGS"]), f"--kubeconfig={self.cluster.kubeconfig}",
+            "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={free_port()}", "--node-monitor-period=1s", "--v=2", *flags])
 
     # ---- what a scenario does
 

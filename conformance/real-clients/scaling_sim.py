@@ -11,12 +11,10 @@ Scenarios (as in autoscaler.py):
 """
 import argparse
 import os
-import shlex
 import sys
 import time
 
 from autoscaler import GROUPS, HOW_TO_GET, add_large_class, expect
-from ports import free_port
 from scaling import Lane
 from servers import Failed, World
 
@@ -67,16 +65,8 @@ class SimLane(Lane):
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"bootstrap-token-{TOKEN[0]}"},
             "type": "bootstrap.kubernetes.io/token", "stringData": token})
         super().start(groups)
-        path = f"/api/v1/namespaces/{self.world.namespace}/secrets/bootstrap"
-        join = f"#cloud-config\nruncmd:\n- kubeadm join 10.0.0.1:6443 --token {'.'.join(TOKEN)}\n"
-        self.world.supervisor.must("PATCH", path, {"stringData": {"user-data": join}}, "application/merge-patch+json")
-        config = self.folder / "vsphere.conf"
-        config.touch()
-        super().process("ccm", [
-            self.provider, "--cloud-provider=vsphere-paravirtual", f"--cloud-config={config}",
-            *shlex.split(self.world.known["SIM_SUPERVISOR_FLAGS"]), f"--kubeconfig={self.cluster.kubeconfig}",
-            "--authentication-skip-lookup", "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={free_port()}",
-            "--node-monitor-period=1s", "--v=2"])
+        self.bootstrap(f"kubeadm join 10.0.0.1:6443 --token {'.'.join(TOKEN)}")
+        self.start_cloud_provider("--authentication-skip-lookup")
         # A machine of the sim joins 40 s after its creation.
         words = [it for it in self.autoscaler.command if not str(it).startswith("--max-node-provision-time")]
         self.autoscaler.command = [*words, "--max-node-provision-time=120s"]

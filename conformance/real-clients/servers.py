@@ -72,7 +72,7 @@ def token_in(kubeconfig):
 
 
 class Api:
-    """A Kubernetes API with its URL and token, and functions that send requests to it."""
+    """A Kubernetes API with its URL, and functions that send requests to it. The caller is known by the token, or by the certificate in `tls`."""
 
     def __init__(self, name, url="", token="", tls=None):
         self.name, self.url, self.token = name, url, token
@@ -81,8 +81,10 @@ class Api:
     def ask(self, method, path, body=None, content_type="application/json"):
         """Sends a request and returns the answer as (status, document), also for an error status. A body is a document or text."""
         data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
-        request = urllib.request.Request(self.url + path, data, method=method, headers={
-            "Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": content_type})
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(self.url + path, data, method=method, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=20, context=self.tls) as answer:
                 return answer.status, json.load(answer)

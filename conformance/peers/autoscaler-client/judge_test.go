@@ -155,8 +155,13 @@ func TestSettingsHaveTheFieldsOfTheirGeneration(t *testing.T) {
 	}
 }
 
-// judged serves on a port of loopback, and runs the checks against it.
 func judged(t *testing.T, server *server) ([]string, string) {
+	t.Helper()
+	return run(t, serve(t, server))
+}
+
+// serve serves on a port of loopback until the test ends, and returns its address.
+func serve(t *testing.T, server *server) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -167,22 +172,27 @@ func judged(t *testing.T, server *server) ([]string, string) {
 	protocol.RegisterCloudProviderServer(serving, server)
 	done := make(chan error, 1)
 	go func() { done <- serving.Serve(listener) }()
-	defer func() {
+	t.Cleanup(func() {
 		serving.Stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	}()
-	return run(t, listener.Addr().String())
+	})
+	return listener.Addr().String()
 }
 
-func run(t *testing.T, address string) ([]string, string) {
+func clientOf(t *testing.T, address string) *client {
 	t.Helper()
 	client, err := dial(address, 10*time.Second, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &judge{client: client, group: plainGroup, tuned: tunedGroup, unneeded: tunedUnneeded, looks: 4}
+	return client
+}
+
+func run(t *testing.T, address string) ([]string, string) {
+	t.Helper()
+	j := &judge{client: clientOf(t, address), group: plainGroup, tuned: tunedGroup, unneeded: tunedUnneeded, looks: 4}
 	var printed bytes.Buffer
 	failed := j.run(&printed)
 	return failed, printed.String()

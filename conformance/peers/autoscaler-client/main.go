@@ -4,6 +4,8 @@
 // It calls all 15 methods of a server, and uses each answer as the autoscaler does: where the autoscaler dereferences a field, it does so
 // too, and an absent field crashes the check. It prints a line per check, and exits with 1 if one fails.
 //
+// With the arguments `call METHOD ARGUMENT…` it makes only this call, and prints the answer in JSON.
+//
 // The program exists once per generation of the protocol. The modules of each are those of a release of the autoscaler: g1.mod has those of
 // 1.31.5, g2.mod those of 1.34.3, and go.mod those of 1.36.1. The embedded types of G1 and G2 need k8s.io/api 0.34 or older, whose types are
 // messages of protobuf.
@@ -37,8 +39,9 @@ func main() {
 
 	const pause = 200 * time.Millisecond
 	j := &judge{group: *group, looks: int(*patience/pause) + 1, pause: pause}
-	if *group == "" || flag.NArg() > 0 {
-		usage("--group is required, and no arguments are allowed")
+	single := flag.Arg(0) == "call"
+	if !single && (*group == "" || flag.NArg() > 0) {
+		usage("--group is required, and no arguments are allowed except call METHOD ARGUMENT…")
 	}
 	if *tuned != "" {
 		id, duration, _ := strings.Cut(*tuned, "=")
@@ -54,6 +57,13 @@ func main() {
 	}
 	if j.client, err = dial(*address, *timeout, transport); err != nil {
 		usage(err.Error())
+	}
+	if single {
+		if err := callOnce(j.client, flag.Args()[1:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "autoscaler-client:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if len(j.run(os.Stdout)) > 0 {
 		os.Exit(1)
