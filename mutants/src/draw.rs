@@ -87,9 +87,9 @@ const NOT_PLAYED: [&str; 9] = [
     "provider/src/controllers/quantity.rs",
     "provider/src/cluster/discovery.rs",
     "provider/src/cluster/list_watch",
-    "provider/src/cli/autoscaler.rs",
+    "provider/src/cli/autoscaler",
     "provider/src/cli/capacity.rs",
-    "provider/src/process/autoscaler.rs",
+    "provider/src/process/autoscaler",
     "provider/src/process/capacity.rs",
 ];
 
@@ -152,6 +152,14 @@ fn way(file: &str) -> &'static str {
 mod tests {
     use super::*;
     use crate::weave::Wrap;
+
+    #[test]
+    fn each_path_that_a_mode_does_not_use_exists() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for path in SUPERVISOR_ALONE.iter().chain(&VCENTER_ALONE).chain(&NOT_PLAYED) {
+            assert!(root.join(path).exists(), "{path} was moved or removed");
+        }
+    }
 
     #[test]
     fn the_first_instances_mode_is_that_of_the_code() {

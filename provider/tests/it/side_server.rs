@@ -20,7 +20,7 @@ use crate::{
     vcenter::Vcenter,
 };
 
-/// What a server did, in order.
+/// Steps of a server, in order.
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
 fn elected() -> Options {

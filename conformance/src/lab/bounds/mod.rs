@@ -228,7 +228,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// What the system reports about a run; a function returns `None` if the system does not.
+/// Reads processor time and memory from the system. A function returns `None` if the system does not
+/// report its value.
 struct Readings<P, R> {
     /// Returns the processor time of the thread of the run.
     processor: P,
