@@ -18,7 +18,7 @@ import time
 
 from lane import NODES, expect
 from scaling import Lane
-from servers import Real, World
+from servers import Real, World, end_in_order_on_sigterm
 
 GROUPS = """groups:
 - name: small
@@ -182,6 +182,8 @@ def r9(lane):
     lane.pods("big", 0)
     took = lane.until("both machines stay", lambda: len(lane.machines()) == 1)
     lane.until("the small Pods do not run on one Node", lambda: lane.running("tiny") == 2)
+    evicted = [it for it in lane.cluster.writes() if it[2] == "pods/eviction" and it[4] == 201]
+    expect(evicted, "no Pod was evicted")
     lane.pods("tiny", 0)
     empty(lane)
     return f"one machine left after {took:.1f} s, both Pods run on it"
@@ -254,6 +256,7 @@ def main():
     arguments.add_argument("--sim", default="target/release/sim")
     arguments.add_argument("scenarios", nargs="*", metavar="SCENARIO")
     given = arguments.parse_args()
+    end_in_order_on_sigterm()
     unknown = [it for it in given.scenarios if it not in SCENARIOS]
     if unknown:
         arguments.error(f"unknown scenario '{unknown[0]}': expected {', '.join(SCENARIOS)}")

@@ -17,7 +17,7 @@ import urllib.request
 
 from lane import Process
 from ports import free_port
-from servers import ROOT, Failed, World, built, recorded, wait_until
+from servers import ROOT, Failed, World, built, end_in_order_on_sigterm, recorded, wait_until
 
 CLIENTS = {"G1": "autoscaler-client-g1", "G2": "autoscaler-client-g2", "G3": "autoscaler-client"}
 MACHINES_PER_CLIENT = 2
@@ -111,6 +111,7 @@ def main():
     arguments.add_argument("--provider", default="target/release/provider")
     arguments.add_argument("--sim", default="target/release/sim")
     given = arguments.parse_args()
+    end_in_order_on_sigterm()
     failed = 0
     clients = {generation: built(program) for generation, program in CLIENTS.items()}
     with World(given.sim, "sim", 0) as world:
@@ -124,11 +125,19 @@ def main():
                 "--tls-cert-file", server / "tls.crt", "--tls-private-key-file", server / "tls.key", "--client-ca-file", server / "ca.crt",
         ], ["--cert", autoscaler / "tls.crt", "--key", autoscaler / "tls.key", "--cacert", autoscaler / "ca.crt"]) as lane:
             failed += sum(lane.judge(*it) for it in clients.items())
-            ended = lane.run(clients["G3"], ["--patience", "1s"])
-            refused = ended.returncode == 1 and "ok  " not in ended.stdout and "code = Unavailable" in ended.stdout
-            failed += verdict(refused, "mutual TLS: a client without certificate gets no answer")
-            if not refused:
-                print(ended.stdout)
+            (world.dir / "strangers").mkdir()
+            _, strangers = certificates(world.dir / "strangers")
+            for who, options in {
+                "a client in plain text": [],
+                "a client without certificate": ["--cacert", autoscaler / "ca.crt"],
+                "a client with a certificate of another authority": [
+                    "--cert", strangers / "tls.crt", "--key", strangers / "tls.key", "--cacert", autoscaler / "ca.crt"],
+            }.items():
+                ended = lane.run(clients["G3"], ["--patience", "1s", *options])
+                refused = ended.returncode == 1 and "ok  " not in ended.stdout and "code = Unavailable" in ended.stdout
+                failed += verdict(refused, f"mutual TLS: {who} gets no answer")
+                if not refused:
+                    print(ended.stdout)
         world.keep = failed > 0
     print(f"{failed} failed")
     return 1 if failed else 0

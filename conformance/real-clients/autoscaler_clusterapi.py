@@ -22,7 +22,7 @@ from contextlib import nullcontext
 
 from clusterapi_scenarios import SCENARIOS, prepare
 from growing import Lane
-from servers import Real, World
+from servers import Real, World, end_in_order_on_sigterm
 
 HOW_TO_GET = """skipped: {} is not set; how to get it: check out the tag cluster-autoscaler-1.36.1 of \
 github.com/kubernetes/autoscaler, and run `go build -tags {} .` in its folder cluster-autoscaler (three minutes)"""
@@ -42,6 +42,7 @@ def main():
     arguments.add_argument("--sim", metavar="SIM", help="use the Supervisor of this sim as the management cluster")
     arguments.add_argument("scenarios", nargs="*", metavar="SCENARIO")
     given = arguments.parse_args()
+    end_in_order_on_sigterm()
     # The simulated Supervisor has an administrator only, so that S16 would judge nothing.
     known = [it for it in SCENARIOS if it != "S16" or not given.sim]
     unknown = [it for it in given.scenarios if it not in known]

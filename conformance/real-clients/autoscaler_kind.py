@@ -19,7 +19,7 @@ import time
 from kind_cluster import KindCluster, engine_answers
 from kind_scaling import APP, Lane
 from lane import PODS, expect
-from servers import Failed, World
+from servers import Failed, World, end_in_order_on_sigterm
 
 NO_OPENSSL = "skipped: openssl is missing; how to get it: apt-get install openssl"
 GROUP = "workers"
@@ -132,7 +132,7 @@ def main():
     if not shutil.which("openssl"):
         print(NO_OPENSSL)
         return 77
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_in_order_on_sigterm()
     begin, passed = time.monotonic(), False
     try:
         with KindCluster(given.name, given.lab, given.image) as cluster, World(given.sim, "sim", 0) as world:
@@ -145,6 +145,8 @@ def main():
                 lane.end()
                 cluster.keep = world.keep = not passed
     except Failed as failure:
+        # The end of the cluster can fail, too.
+        passed = False
         print(f"FAIL {failure}")
     print(f"{'all steps passed' if passed else 'not all steps passed'} after {time.monotonic() - begin:.0f} s, with the end of the cluster")
     return 0 if passed else 1

@@ -29,8 +29,8 @@ def pairs(text):
 class ClusterApi(lane.Kubelets):
     """Plays the controllers of Cluster API and of the infrastructure, and the kubelets.
 
-    A group is a MachineDeployment with one MachineSet, or a MachineSet of its own. A MachineSet that has too many Machines deletes those with the annotation first, then those
-    without Node, as Cluster API does, and then the newest. A Machine gets a provider ID, its Node registers, and then it gets `nodeRef`.
+    A group is a MachineDeployment with one MachineSet, or a MachineSet of its own. A MachineSet that has too many Machines deletes
+    those with the annotation first, then those without Node, as Cluster API does, and then the newest. A Machine gets a provider ID, its Node registers, and then it gets `nodeRef`.
     The Node has the resources, labels and taints that the template, its class and image, and the annotations of the group describe.
     """
 

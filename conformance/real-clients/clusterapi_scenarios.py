@@ -126,7 +126,7 @@ def s6(lane):
     lane.pods("six", 0)
     tolerations = [{"key": "batch", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]
     lane.pods("six-other", 1, {"cpu": "1"}, nodeSelector={"pool": "other"}, tolerations=tolerations)
-    unlabelled = lane.refused("six-other", "six")
+    unlabelled = lane.refused("six-other", "six", "node affinity/selector")
     lane.pods("six-other", 0)
     lane.pods("six-tolerant", 1, {"cpu": "1"}, nodeSelector={"pool": "batch"}, tolerations=tolerations)
     grown = lane.grows("six-tolerant", "six")
@@ -155,7 +155,7 @@ def s8(lane):
     lane.create_template("gpu", className="gpu", imageName="amd64")
     lane.create_group("gpu", (SUPERVISOR, "gpu"))
     lane.pods("eight", 1, {"cpu": "1", "nvidia.com/gpu": "2"})
-    reason = lane.refused("eight", "gpu")
+    reason = lane.refused("eight", "gpu", "Insufficient nvidia.com/gpu")
     lane.reconcile(*(f"--gpu={it}=nvidia.com/gpu" for it in VGPUS))
     published = lane.grows("eight", "gpu", seconds=90)
     lane.clear("eight", "gpu")
@@ -171,7 +171,7 @@ def s9(lane):
     """S9: a CPU that a person has annotated wins over the published one, and the published memory stays."""
     lane.create_group("nine", (SUPERVISOR, "small"), {CAPACITY + "cpu": "1"})
     lane.pods("nine", 1, {"cpu": "1500m", "memory": "3Gi"})
-    reason = lane.refused("nine", "nine")
+    reason = lane.refused("nine", "nine", "Insufficient cpu")
     lane.annotate("nine", {CAPACITY + "cpu": "2"})
     lane.grows("nine", "nine")
     lane.clear("nine", "nine")
@@ -212,6 +212,7 @@ def s11(lane):
     lane.grows("eleven-more", "eleven", 2, seconds=90)
     expect(kept[0] in lane.machines("eleven") and lane.running("eleven") == 1, f"{kept[0]} is gone")
     was_marked = {name: marked for _, name, marked in lane.kubelets.deleted}[stuck]
+    expect(was_marked or not lane.serves, f"our server had {stuck} deleted without a mark")
     lane.pods("eleven", 0)
     lane.clear("eleven-more", "eleven")
     return f"given up {took:.0f} s after its creation, {'marked' if was_marked else 'by a lower size without mark'}; the next Machine became a Node"
@@ -222,6 +223,7 @@ def s12(lane):
     lane.create_group("twelve", (SUPERVISOR, "small"), {PAUSED: ""})
     lane.pods("twelve", 1, {"cpu": "1"})
     reason = lane.refused("twelve", "twelve")
+    expect(lane.target("twelve") is None, f"the paused group is listed, with the size {lane.target('twelve')}")
     lane.annotate("twelve", {PAUSED: None})
     lane.grows("twelve", "twelve")
     lane.clear("twelve", "twelve")

@@ -84,9 +84,9 @@ class KindCluster(Api):
     def __exit__(self, failure, *_):
         if failure or self.keep:
             print(f"files of {self.name} and its clients: {self.dir}", flush=True)
-        else:
-            shutil.rmtree(self.dir, ignore_errors=True)
         self.delete()
+        if not (failure or self.keep):
+            shutil.rmtree(self.dir, ignore_errors=True)
 
     def delete(self):
         """Deletes the cluster, or what a killed run left of it."""

@@ -16,7 +16,7 @@ import time
 
 from autoscaler import GROUPS, HOW_TO_GET, add_large_class, expect
 from scaling import Lane
-from servers import Failed, World
+from servers import Failed, World, end_in_order_on_sigterm
 
 TOKEN = ("abcdef", "0123456789abcdef")
 # Kinds whose lists the caches of the autoscaler need before its first loop.
@@ -115,6 +115,7 @@ def r9(lane):
     took = lane.until("both machines stay", lambda: len(lane.machines()) == 1)
     lane.until("the small Pods do not run on one Node", lambda: lane.running("tiny") == 2)
     evictions = [status for _, _, op, status in lane.world.calls() if op == "create pods/eviction"]
+    expect(201 in evictions, f"no Pod was evicted; evictions were answered {evictions}")
     lane.pods("tiny", 0)
     empty(lane)
     return f"one machine left after {took:.1f} s, both Pods run on it; evictions answered {evictions}"
@@ -131,6 +132,7 @@ def main():
     arguments.add_argument("--sim", default="target/release/sim")
     arguments.add_argument("scenarios", nargs="*", metavar="SCENARIO")
     given = arguments.parse_args()
+    end_in_order_on_sigterm()
     unknown = [it for it in given.scenarios if it not in SCENARIOS]
     if unknown:
         arguments.error(f"unknown scenario '{unknown[0]}': expected {', '.join(SCENARIOS)}")

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -44,6 +45,11 @@ def wait_until(what, holds, seconds=60.0, pause=0.05):
         if time.monotonic() > end:
             raise Failed(f"not within {seconds:.0f} s: {what() if callable(what) else what}")
         time.sleep(pause)
+
+
+def end_in_order_on_sigterm():
+    """Has SIGTERM end the script as an error does, so that its processes and folders go."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def audited(path):

@@ -70,18 +70,26 @@ func main() {
 	}
 }
 
-// transportOf decides as the autoscaler does: a certificate of the client alone makes the transport TLS.
+// transportOf decides as the autoscaler does: a certificate of the client makes the transport TLS. Authorities without a
+// certificate make it TLS, too, for a client that the server must refuse.
 func transportOf(address, cert, key, cacert string) (grpc.DialOption, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("invalid value %q of --address: %w", address, err)
 	}
-	if cert == "" {
+	if cert == "" && cacert == "" {
+		if key != "" {
+			return nil, fmt.Errorf("--key needs --cert")
+		}
 		return grpc.WithTransportCredentials(insecure.NewCredentials()), nil
 	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read --cert %q and --key %q: %w", cert, key, err)
+	var pairs []tls.Certificate
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read --cert %q and --key %q: %w", cert, key, err)
+		}
+		pairs = append(pairs, pair)
 	}
 	pem, err := os.ReadFile(cacert)
 	if err != nil {
@@ -92,7 +100,7 @@ func transportOf(address, cert, key, cacert string) (grpc.DialOption, error) {
 		return nil, fmt.Errorf("--cacert %q has no certificate in PEM", cacert)
 	}
 	return grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-		ServerName: host, Certificates: []tls.Certificate{pair}, RootCAs: roots,
+		ServerName: host, Certificates: pairs, RootCAs: roots,
 	})), nil
 }
 
