@@ -56,9 +56,10 @@ pub enum RunError {
 /// Runs the provider until [`Deps::stop`] is cancelled or the run fails.
 ///
 /// Order after a requested stop: the controllers finish their current write and the server beside them
-/// answers its open requests, the provider releases the lease, the backend stops and logs out, and an event reports that this replica has stopped
-/// leading. After a failure the provider drops the controllers at once and leaves the lease to
-/// expire, but the other steps follow.
+/// answers its open requests, the provider releases the lease, the backend stops and logs out, and an
+/// event reports that this replica has stopped leading. The same order follows a failure of the server
+/// beside the controllers. After another failure the provider drops the controllers at once and leaves
+/// the lease to expire, but the other steps follow.
 ///
 /// # Errors
 ///
@@ -199,7 +200,9 @@ impl ActiveRun {
 
     /// Stops the tasks in the order that [`run`] promises for this outcome.
     async fn stop(mut self, outcome: &Result<(), RunError>, active: Active) {
-        if outcome.is_ok() && !self.controllers.stop(GRACE).await {
+        // The controllers and the lease are sound if only the server beside them has failed.
+        let is_in_order = matches!(outcome, Ok(()) | Err(RunError::SideServer(_)));
+        if is_in_order && !self.controllers.stop(GRACE).await {
             tracing::warn!("the controllers did not stop in time; dropping their tasks");
         }
         // The permission to write ends before the provider releases the Lease, so that a controller
@@ -208,7 +211,7 @@ impl ActiveRun {
             candidate.lease().end();
         }
         self.crash.cancel();
-        if let (Ok(()), Some(candidate)) = (outcome, &mut self.candidate) {
+        if let (true, Some(candidate)) = (is_in_order, &mut self.candidate) {
             candidate.release().await;
         }
         self.backends.stop(GRACE).await;

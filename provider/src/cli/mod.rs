@@ -176,6 +176,11 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     let flags_of_server = flags.all("autoscaler").into_iter().filter(|it| !it.is_empty());
     let autoscaler = autoscaler::parse_beside(flags_of_server.collect(), around)
         .map_err(|err| InputError::new(err.to_string()).in_flag("autoscaler"))?;
+    if autoscaler.is_some() && path("master").is_some() {
+        let err = InputError::new("has no effect on the clients of --autoscaler");
+        let remedy = "write the address into the file of --kubeconfig, and remove --master";
+        return Err(err.remedy(remedy).in_flag("master").into());
+    }
     Ok(Arguments {
         cloud_config,
         kubeconfig,

@@ -13,7 +13,7 @@ use provider::{
 
 use super::{
     files::unreadable,
-    kube::{client_from_file, in_cluster_client},
+    kube::{client_from_file, reviewing_client},
 };
 
 /// Makes the endpoint; `None` with `--secure-port=0`. Must run inside a runtime.
@@ -47,7 +47,7 @@ async fn access(arguments: &ServingArguments) -> Result<AccessSettings, InputErr
     let client = async |flag: &str, path: &Option<PathBuf>| match path {
         Some(path) => client_from_file(flag, path, None).await.map(Some),
         // As in upstream, the client uses the account of this pod, not `--kubeconfig`.
-        None => Ok(in_cluster_client()),
+        None => Ok(reviewing_client()),
     };
     let authentication =
         client("authentication-kubeconfig", &arguments.authentication_kubeconfig).await?;

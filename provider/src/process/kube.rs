@@ -74,15 +74,19 @@ pub(super) async fn supervisor_client(path: &Path) -> Result<(kube::Client, Stri
     Ok((client, namespace))
 }
 
-/// Makes a client of the cluster in which the provider runs; `None` outside a cluster, or if the
-/// configuration of the cluster is invalid.
-pub(super) fn in_cluster_client() -> Option<kube::Client> {
+/// Makes a client of the cluster in which the provider runs; `None` outside a cluster.
+pub(super) fn client_of_this_pod() -> Result<Option<kube::Client>, InputError> {
     let origin = "the configuration of this cluster";
-    let made = match kube::Config::incluster() {
-        Err(InClusterError::ReadEnvironmentVariable(_)) => return None,
+    match kube::Config::incluster() {
+        Err(InClusterError::ReadEnvironmentVariable(_)) => Ok(None),
         Err(err) => Err(InputError::new(format!("the provider cannot use {origin}: {err}"))),
-        Ok(config) => make_client(config, origin),
-    };
+        Ok(config) => make_client(config, origin).map(Some),
+    }
+}
+
+/// Makes the client that reviews callers of the HTTPS endpoint; `None` outside a cluster, or if the
+/// configuration of the cluster is invalid.
+pub(super) fn reviewing_client() -> Option<kube::Client> {
     // As in upstream, the endpoint starts without this client, and then serves only paths that need
     // no review.
     let warn = |what: &InputError| {
@@ -90,7 +94,7 @@ pub(super) fn in_cluster_client() -> Option<kube::Client> {
             "cannot review callers of the HTTPS endpoint: {what}; starting without reviews"
         );
     };
-    made.inspect_err(warn).ok()
+    client_of_this_pod().inspect_err(warn).ok().flatten()
 }
 
 fn make_client(mut config: kube::Config, origin: &str) -> Result<kube::Client, InputError> {

@@ -101,7 +101,9 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
     };
     let kube = runtime.block_on(kube::client(arguments))?;
     let endpoint = runtime.block_on(endpoint::endpoint(arguments))?;
-    arguments.autoscaler.as_ref().map_or(Ok(()), autoscaler::check_beside)?;
+    if let Some(server) = &arguments.autoscaler {
+        runtime.block_on(autoscaler::check_beside(server, supervisor.as_ref()))?;
+    }
     Ok(Preparation { read, supervisor, kube, endpoint })
 }
 

@@ -93,11 +93,17 @@ async fn the_run_ends_when_its_server_fails_and_says_why() {
         }
         .boxed()
     });
-    let lab = replica(&Cluster::new(), "a", failing);
+    let cluster = Cluster::new();
+    let lab = replica(&cluster, "a", failing);
     sleep(50 * SECOND).await;
     assert!(!lab.running.is_finished());
     let ended = lab.ended().await.unwrap_err();
     assert_eq!(ended.to_string(), "cannot listen on 127.0.0.1:1");
+    assert_eq!(
+        cluster.lease_holder().as_deref(),
+        Some(""),
+        "another replica must wait for the lease"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,25 +169,37 @@ async fn a_process_serves_autoscalers_beside_its_controllers_until_it_stops() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_files_of_the_server_are_refused_before_anything_starts() {
     let lab = ProcessLab::new().await;
-    lab.write("groups.yaml", "groups: [{name: a, max: 1, speed: 3}]");
+    lab.write("wrong.yaml", "groups: [{name: a, max: 1, speed: 3}]");
+    let clone = "{datacenter: DC0, template: ubuntu, folder: /DC0/vm, resourcePool: C0/Resources, \
+                 tag: nodes/autoscaled, bootstrap: {file: user-data}}";
+    lab.write("right.yaml", &format!("groups: [{{name: a, max: 1, clone: {clone}}}]"));
     for (flags, wanted) in [
         (&["--groups=/nowhere/groups.yaml"][..], "--autoscaler: --groups /nowhere/groups.yaml: "),
-        (&["--groups=GROUPS"], "speed"),
+        (&["--groups=wrong.yaml"], "speed"),
+        (
+            &["--groups=right.yaml", "--journal-kubeconfig=/nowhere/k"],
+            "--autoscaler: --journal-kubeconfig /nowhere/k: ",
+        ),
+        (
+            &["--groups=right.yaml", "--cloud-config=/nowhere/c"],
+            "--autoscaler: --cloud-config /nowhere/c: ",
+        ),
         (
             &[
-                "--groups=GROUPS",
+                "--groups=right.yaml",
                 "--tls-cert-file=/no/c",
                 "--tls-private-key-file=/no/k",
                 "--client-ca-file=/no/a",
             ],
-            "speed",
+            "--tls-cert-file /no/c: ",
         ),
     ] {
         let mut arguments = lab.with_kubeconfig();
-        let groups = lab.path("groups.yaml");
         let of_backend = ["--backend=vcenter", "--journal=/nowhere/journal"];
         for flag in of_backend.iter().chain(flags) {
-            arguments.push(format!("--autoscaler={}", flag.replace("GROUPS", &groups)));
+            let flag = flag.replace("=right", &format!("={}/right", lab.path(".")));
+            let flag = flag.replace("=wrong", &format!("={}/wrong", lab.path(".")));
+            arguments.push(format!("--autoscaler={flag}"));
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
         let output = command.args(&arguments).output().unwrap();

@@ -332,9 +332,17 @@ fn wrong_flags_of_a_server_for_autoscalers_are_refused_by_name() {
         (&["--print-crd"], "--autoscaler: --print-crd: has no effect beside"),
         (&["--speed=3"], "--autoscaler: unexpected argument '--speed' found"),
         (&["groups"], "--autoscaler: unexpected argument 'groups' found"),
+        (
+            &["--groups=g", "--supervisor-kubeconfig=k", "MASTER"],
+            "--master: has no effect on the clients of --autoscaler",
+        ),
         (&["--help"], "--autoscaler: only flags with values are possible"),
     ] {
-        let flags: Vec<String> = flags.iter().map(|it| format!("--autoscaler={it}")).collect();
+        let flag = |it: &&str| match *it {
+            "MASTER" => "--master=http://127.0.0.1:1".to_owned(),
+            it => format!("--autoscaler={it}"),
+        };
+        let flags: Vec<String> = flags.iter().map(flag).collect();
         let err = parse_line(&format!("--cloud-config=c {}", flags.join(" "))).unwrap_err();
         let err = err.to_string();
         assert!(err.starts_with(wanted), "{err}");

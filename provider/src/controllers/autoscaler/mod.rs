@@ -62,10 +62,6 @@ pub use vcenter::{
     AutoscalerJournal, BootstrapReader, ConfigMapJournal, JournalError, JournalStore,
 };
 
-/// Longest time for which the stop waits for open requests.
-const GRACE: Duration = Duration::from_secs(10);
-/// Longest time for which the stop waits for the last events about machines.
-const EVENTS_GRACE: Duration = Duration::from_secs(5);
 /// Requests per second for Secrets after a burst, as client-go's.
 const SECRET_QPS: f64 = 5.0;
 const SECRET_BURST: u32 = 10;
@@ -198,6 +194,9 @@ pub struct AutoscalerDeps {
     pub clock: Clock,
     /// Seed of every random draw.
     pub seed: u64,
+    /// Longest time for which the stop waits for open requests, and then half as long for the last
+    /// events; [`Self::GRACE`] unless something else limits the stop.
+    pub grace: Duration,
     /// The caller cancels this token to stop the server: it accepts no more connections, sends
     /// `GOAWAY`, and answers the open requests.
     pub stop: CancellationToken,
@@ -218,6 +217,9 @@ pub struct AutoscalerServer {
 pub struct AutoscalerPanicked;
 
 impl AutoscalerDeps {
+    /// Usual time for which the stop waits for open requests.
+    pub const GRACE: Duration = Duration::from_secs(10);
+
     /// Reads the groups and the files for TLS, without sending a request.
     ///
     /// # Errors
@@ -271,7 +273,7 @@ fn check(settings: &NodeGroupSettings, machines: &MachineKind) -> Result<(), Inp
 }
 
 /// Checks the files of a server that starts later, without sending a request: that of the groups and
-/// those of TLS. The machines of the groups are clones or VirtualMachine objects.
+/// those of TLS. Without `backend` the machines of the groups are clones.
 ///
 /// # Errors
 ///
@@ -280,16 +282,13 @@ fn check(settings: &NodeGroupSettings, machines: &MachineKind) -> Result<(), Inp
 pub fn check_autoscaler_files(
     groups: Option<GroupsFile>,
     tls: Option<TlsFiles>,
-    are_clones: bool,
+    backend: Option<&AutoscalerBackend>,
 ) -> Result<(), InputError> {
     if let Some(file) = groups {
-        let machines = match are_clones {
-            true => MachineKind::Clone,
-            // The namespace is only a part of the IDs of groups. The server looks for the workload
-            // cluster of tokens when it starts.
-            false => MachineKind::virtual_machines("").with_tokens(true),
-        };
-        Groups::read(file, machines, Arc::default())?;
+        let machines = backend.map_or(Some(MachineKind::Clone), AutoscalerBackend::machines);
+        if let Some(machines) = machines {
+            Groups::read(file, machines, Arc::default())?;
+        }
     }
     tls.map(Tls::read).transpose().map(drop)
 }
@@ -343,7 +342,7 @@ impl AutoscalerServer {
             () = panicked.cancelled() => Err(AutoscalerPanicked),
             () = server::serve(listener, tls, services, &tasks) => Ok(()),
         };
-        end((&tasks, &dropped), backend, &senders, &metrics).await;
+        end((&tasks, &dropped), backend, (&senders, deps.grace), &metrics).await;
         outcome
     }
 }
@@ -377,10 +376,10 @@ async fn follow_health(services: Services, groups: Arc<Groups>, backend: Arc<dyn
 async fn end(
     (tasks, dropped): (&Tasks, &CancellationToken),
     backend: Arc<dyn Backend>,
-    senders: &Tasks,
+    (senders, grace): (&Tasks, Duration),
     metrics: &AutoscalerMetrics,
 ) {
-    if !tasks.stop(GRACE).await {
+    if !tasks.stop(grace).await {
         tracing::warn!("the server did not stop in time; dropping its tasks");
         dropped.cancel();
     }
@@ -391,7 +390,7 @@ async fn end(
         trouble: Some("the server has stopped".to_owned()),
         ..AutoscalerReading::default()
     }));
-    if !senders.stop(EVENTS_GRACE).await {
+    if !senders.stop(grace / 2).await {
         tracing::warn!("not all events about machines could be written before the stop");
     }
 }

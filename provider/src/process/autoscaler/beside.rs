@@ -1,7 +1,7 @@
 //! The server for Cluster Autoscalers beside the controllers of a provider, which runs while the replica
 //! leads.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use provider::{
@@ -9,20 +9,36 @@ use provider::{
     cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 
-use super::{Parts, groups_file, open, tls};
+use super::{Parts, backend, groups, groups_file, open, tls, vcenter};
 use crate::process::Failure;
 
+/// Longest time for which the stop waits for open requests, and then half as long for events: together
+/// less than a provider waits for its controllers before it releases the lease.
+const GRACE: Duration = Duration::from_secs(6);
+
 /// Checks the files of the server before the replica leads, without sending a request. The server reads
-/// them again when it starts.
+/// them again when it starts, and opens the journal then.
 ///
 /// # Errors
 ///
 /// If a file cannot be read or used.
-pub(crate) fn check_beside(arguments: &AutoscalerArguments) -> Result<(), InputError> {
-    let groups = arguments.groups.clone().map(groups_file);
-    let is_vcenter = arguments.backend == AutoscalerBackendName::Vcenter;
-    check_autoscaler_files(groups, tls(arguments), is_vcenter)
-        .map_err(|err| InputError::new(err.to_string()).in_flag("autoscaler"))
+pub(crate) async fn check_beside(
+    arguments: &AutoscalerArguments,
+    of_provider: Option<&SupervisorLink>,
+) -> Result<(), InputError> {
+    let check = async {
+        let made = match arguments.backend {
+            AutoscalerBackendName::Vcenter => {
+                vcenter::link(arguments).await?;
+                None
+            }
+            _ => Some(backend(arguments, of_provider).await?),
+        };
+        groups(arguments).await?;
+        let file = arguments.groups.clone().map(groups_file);
+        check_autoscaler_files(file, tls(arguments), made.as_ref())
+    };
+    check.await.map_err(|err| InputError::new(err.to_string()).in_flag("autoscaler"))
 }
 
 /// Returns the function that starts the server when the replica leads.
@@ -32,7 +48,8 @@ pub(crate) fn side_server(
     telemetry: Arc<Telemetry>,
     supervisor: Option<SupervisorLink>,
 ) -> SideServer {
-    let (arguments, parts) = (Arc::new(arguments), Parts { clock, seed, telemetry, supervisor });
+    let (arguments, parts) =
+        (Arc::new(arguments), Parts { clock, seed, telemetry, supervisor, grace: GRACE });
     Arc::new(move |stop| {
         let (arguments, parts) = (Arc::clone(&arguments), parts.clone());
         Box::pin(async move {

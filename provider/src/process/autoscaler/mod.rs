@@ -9,6 +9,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -25,9 +26,7 @@ use super::{
     Failure,
     endpoint::endpoint_with,
     files::{read_text, unreadable},
-    kube::{
-        client_from, client_from_file, client_of_this_cluster, in_cluster_client, supervisor_client,
-    },
+    kube::{client_from_file, client_of_this_cluster, client_of_this_pod, supervisor_client},
     serve::{clock, seed, until_done, until_signal},
 };
 
@@ -52,6 +51,7 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
         seed: seed(),
         telemetry: Arc::new(Telemetry::of_autoscaler()),
         supervisor: None,
+        grace: AutoscalerDeps::GRACE,
     };
     let endpoint = match arguments.serving() {
         None => None,
@@ -79,6 +79,7 @@ struct Parts {
     telemetry: Arc<Telemetry>,
     /// Connection of the provider around the server; `None` without one.
     supervisor: Option<SupervisorLink>,
+    grace: Duration,
 }
 
 /// Reads the input of the server, and opens its port.
@@ -89,13 +90,19 @@ async fn open(
 ) -> Result<(AutoscalerServer, TcpListener), Failure> {
     let address = arguments.listen;
     let deps = AutoscalerDeps {
-        backend: backend(arguments, &parts).await?,
+        backend: match arguments.backend {
+            AutoscalerBackendName::Vcenter => {
+                vcenter::backend(arguments, &parts.clock, parts.seed).await?
+            }
+            _ => backend(arguments, parts.supervisor.as_ref()).await?,
+        },
         groups: groups(arguments).await?,
         tls: tls(arguments),
         gpu_label: arguments.gpu_label.clone(),
         telemetry: parts.telemetry,
         clock: parts.clock,
         seed: parts.seed,
+        grace: parts.grace,
         stop,
     };
     let ready = deps.prepare()?;
@@ -139,20 +146,19 @@ async fn show<T>(
     })
 }
 
-/// Makes the client of the platform from its files.
+/// Makes the client of a platform other than a vCenter from its files, without sending a request.
 async fn backend(
     arguments: &AutoscalerArguments,
-    parts: &Parts,
+    of_provider: Option<&SupervisorLink>,
 ) -> Result<AutoscalerBackend, InputError> {
     let version = arguments.vm_operator_api_version;
     match arguments.backend {
         AutoscalerBackendName::Vcenter => {
-            vcenter::backend(arguments, &parts.clock, parts.seed).await
+            Err(InputError::new("needs a journal, which is a bug of the provider"))
         }
         AutoscalerBackendName::Supervisor if arguments.shares_supervisor => {
             let missing = || InputError::new("needs Supervisor mode").in_flag("backend");
-            let SupervisorLink { client, namespace } =
-                parts.supervisor.clone().ok_or_else(missing)?;
+            let SupervisorLink { client, namespace } = of_provider.cloned().ok_or_else(missing)?;
             let namespace = arguments.namespace.clone().unwrap_or(namespace);
             let link = SupervisorLink { client, namespace };
             let tokens = tokens(arguments).await?;
@@ -170,7 +176,7 @@ async fn backend(
         AutoscalerBackendName::ClusterApi => {
             let client = match arguments.management_kubeconfig.as_deref() {
                 Some(path) => client_from_file("management-kubeconfig", path, None).await?,
-                None => client_from(None).await?,
+                None => client_of_this_cluster("--management-kubeconfig")?,
             };
             Ok(AutoscalerBackend::ClusterApi { client, settings: arguments.cluster_api() })
         }
@@ -182,7 +188,7 @@ async fn backend(
 async fn tokens(arguments: &AutoscalerArguments) -> Result<Option<BootstrapTokens>, InputError> {
     let client = match arguments.workload_kubeconfig.as_deref() {
         Some(path) => Some(client_from_file("workload-kubeconfig", path, None).await?),
-        None => in_cluster_client(),
+        None => client_of_this_pod()?,
     };
     // The source of keys of TLS, which is that of the operating system.
     let source = rustls::crypto::ring::default_provider().secure_random;

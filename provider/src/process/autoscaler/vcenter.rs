@@ -10,15 +10,25 @@ use provider::{
 use super::journal;
 use crate::process::{
     LoadedConfig, files::read_secrets, files::read_text, kube::client_from_file,
-    kube::in_cluster_client, load,
+    kube::client_of_this_pod, load,
 };
 
-/// Reads the configuration and opens the journal.
+/// Makes the connection and opens the journal.
 pub(super) async fn backend(
     arguments: &AutoscalerArguments,
     clock: &Clock,
     seed: u64,
 ) -> Result<AutoscalerBackend, InputError> {
+    let link = link(arguments).await?;
+    let store = store(arguments, &link.cluster)?;
+    let journal = AutoscalerJournal::open(store, clock, seed).await?;
+    let read_bootstrap =
+        Arc::new(|path: &Path| std::fs::read(path).map_err(|err| format!("cannot be read: {err}")));
+    Ok(AutoscalerBackend::Vcenter { link: Box::new(link), journal, read_bootstrap })
+}
+
+/// Reads the configuration and the kubeconfig, without sending a request.
+pub(super) async fn link(arguments: &AutoscalerArguments) -> Result<VcenterLink, InputError> {
     let path = arguments
         .cloud_config
         .as_deref()
@@ -41,25 +51,21 @@ pub(super) async fn backend(
         let err = InputError::new("names a Secret, and no cluster is known");
         return Err(in_flag(err.remedy("give --journal-kubeconfig")));
     }
-    let journal = AutoscalerJournal::open(store(arguments, &cluster)?, clock, seed).await?;
-    let link = VcenterLink {
+    Ok(VcenterLink {
         config: vcenter,
         transport,
         cluster,
         secret_files: Some(Arc::new(|path: &Path| {
             read_secrets(path).map_err(|err| format!("{}: {err}", path.display()))
         })),
-    };
-    let read_bootstrap =
-        Arc::new(|path: &Path| std::fs::read(path).map_err(|err| format!("cannot be read: {err}")));
-    Ok(AutoscalerBackend::Vcenter { link: Box::new(link), journal, read_bootstrap })
+    })
 }
 
 /// Returns a client of the cluster of `--journal-kubeconfig`, or of this pod; `None` without both.
 async fn cluster(arguments: &AutoscalerArguments) -> Result<Option<kube::Client>, InputError> {
     match &arguments.journal_kubeconfig {
         Some(path) => client_from_file("journal-kubeconfig", path, None).await.map(Some),
-        None => Ok(in_cluster_client()),
+        None => client_of_this_pod(),
     }
 }
 

@@ -52,6 +52,7 @@ fn start(management: &Management) -> (CancellationToken, tokio::task::JoinHandle
         telemetry: Arc::new(Telemetry::of_autoscaler()),
         clock: Clock::starting_at(sim::VIRTUAL_EPOCH),
         seed: 7,
+        grace: AutoscalerDeps::GRACE,
         stop: stop.clone(),
     };
     let server = deps.prepare().unwrap();

@@ -304,6 +304,7 @@ impl World {
             telemetry: Arc::new(Telemetry::of_autoscaler()),
             clock: Clock::starting_at(sim::VIRTUAL_EPOCH),
             seed: 7,
+            grace: AutoscalerDeps::GRACE,
             stop: CancellationToken::new(),
         };
         Server::started(deps, time).await

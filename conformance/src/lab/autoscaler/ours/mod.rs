@@ -323,6 +323,7 @@ impl Ours {
             telemetry: Arc::clone(&telemetry),
             clock,
             seed,
+            grace: AutoscalerDeps::GRACE,
             stop: stop.clone(),
         };
         let server = deps.prepare().map_err(|err| err.to_string())?;

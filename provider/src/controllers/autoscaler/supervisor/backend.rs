@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::Instant;
 use tonic::Status;
 
 use super::{
@@ -95,13 +96,15 @@ impl Backend for SupervisorMachines {
         budget: Duration,
     ) -> Result<(), Status> {
         let Deletion { victims, replacements } = deletion;
+        let ends_at = Instant::now() + budget;
         let mut replacing = Created::default();
         if !replacements.is_empty() {
             let pause = self.0.replacements.pause(&group.name);
             let created = self.create(group, replacements, Some(pause), budget).await;
             replacing = created.map_err(|err| of_creation(&err))?;
         }
-        let deleted = self.delete_all(&victims, false, budget).await;
+        let left = ends_at.saturating_duration_since(Instant::now());
+        let deleted = self.delete_all(&victims, false, left).await;
         deleted.map_err(|err| {
             // The autoscaler repeats the request, which replaces the rest again.
             self.undo_replacements(replacing, &victims);

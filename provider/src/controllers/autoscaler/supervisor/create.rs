@@ -9,6 +9,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use provider_vcenter::Chain;
 use serde_json::Value;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
@@ -63,20 +64,22 @@ impl SupervisorMachines {
         budget: Duration,
     ) -> Result<Created, CreateError> {
         let n = causes.len();
-        let user_data = tokio::time::timeout(budget, self.user_data(group)).await;
+        let ends_at = Instant::now() + budget;
+        let user_data = tokio::time::timeout_at(ends_at, self.user_data(group)).await;
         let user_data = user_data.map_err(|_| CreateError::Late { n, budget })??;
+        let left = ends_at.saturating_duration_since(Instant::now());
         let n_requests = if user_data.is_some() { 2 * n } else { n };
         #[expect(clippy::cast_precision_loss, reason = "a group has at most 20,000 instances")]
-        if n_requests as f64 > f64::from(BURST) + QPS * budget.as_secs_f64() {
+        if n_requests as f64 > f64::from(BURST) + QPS * left.as_secs_f64() {
             return Err(CreateError::Late { n, budget });
         }
         let held_until = held_for.and_then(|it| self.now().checked_add(it).ok());
         let tried = Mutex::default();
-        let data = user_data.as_ref().map(|it| (it, budget / 2));
+        let data = user_data.as_ref().map(|it| (it, left / 2));
         let create = |cause| self.create_one((group, data), cause, held_until, &tried);
         let all = futures::stream::iter(causes.into_iter().map(create));
         let all = all.buffer_unordered(AT_A_TIME).try_collect::<()>();
-        let result = tokio::time::timeout(budget, all).await;
+        let result = tokio::time::timeout_at(ends_at, all).await;
         let tried = Created(tried.into_inner().expect("no holder panics"));
         let err = match result {
             Ok(Ok(())) => return Ok(tried),

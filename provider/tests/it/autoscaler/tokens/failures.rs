@@ -286,3 +286,50 @@ async fn a_server_whose_view_of_the_machines_is_old_revokes_nothing() {
     assert_eq!(world.tokens().await.len(), 1, "the view is current and lacks the machine");
     server.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_loses_the_label_of_its_group_while_it_boots_joins_all_the_same() {
+    let world = World::new().await;
+    world.make_machines(false);
+    let server = world.start().await;
+    server.increase(GROUP, 1).await.unwrap();
+    wait(60).await;
+    let name = world.machines().await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let removed = json!({"metadata": {"labels": {"vsphere.cloud-provider/node-group": null}}});
+    world.send(true, "PATCH", &format!("{MACHINES}/{name}"), Some(&removed)).await;
+    wait(300).await;
+    assert_eq!(server.ids().await, [""; 0], "the machine left the group");
+    assert_eq!((world.tokens().await.len(), world.data().await.len()), (1, 1));
+    world.make_machines(true);
+    wait(300).await;
+    assert_eq!((world.nodes().await.len(), world.refusals()), (1, Vec::new()));
+    world.send(true, "DELETE", &format!("{MACHINES}/{name}"), None).await;
+    wait(300).await;
+    assert_eq!(world.tokens().await.len(), 0, "the machine is gone");
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_increase_whose_requests_are_slow_ends_within_the_deadline_of_its_caller() {
+    let world = World::new().await;
+    let server = world.start().await;
+    let _secret = world.fault(Action::Delay(s(3)), SUPERVISOR, "get secrets");
+    let _machine = world.fault(Action::Delay(s(3)), SUPERVISOR, "create virtualmachines");
+    // The client gives the server five seconds, and fails the test after that.
+    let (_, message) = server.increase(GROUP, 1).await.unwrap_err();
+    assert!(message.contains("cannot be created within"), "{message}");
+    wait(120).await;
+    assert_eq!((world.machines().await.len(), world.tokens().await.len()), (0, 0));
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_user_data_does_not_delay_a_group_without_token() {
+    let world = World::with_user_data("#cloud-config").await;
+    world.set_groups(&super::world::GROUPS.replace(", token: {ttl: 1h}", ""));
+    let server = world.start().await;
+    let _secret = world.fault(Action::Delay(s(10)), SUPERVISOR, "get secrets");
+    server.increase(GROUP, 1).await.unwrap();
+    assert_eq!(world.machines().await.len(), 1);
+    server.stop().await;
+}

@@ -238,6 +238,7 @@ impl World {
             telemetry: Arc::new(Telemetry::of_autoscaler()),
             clock: Clock::starting_at(self.now()),
             seed,
+            grace: AutoscalerDeps::GRACE,
             stop: CancellationToken::new(),
         };
         Server::started(deps, s(5)).await

@@ -9,6 +9,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::{
     Bootstrap, MachineKey, TOKENS, data,
@@ -149,7 +150,7 @@ impl Bootstrap {
         missing.retain(|key, _| tokens.contains_key(key));
         let nodes = Nodes::new(&known.nodes);
         let now = self.clock.now();
-        let mut steps = Vec::new();
+        let mut steps: Vec<(Step<'_>, Option<&MachineKey>)> = Vec::new();
         for (key, tokens) in &tokens {
             let data = data.get(key).copied();
             let observed = Observed {
@@ -159,14 +160,47 @@ impl Bootstrap {
                 data,
                 tokens,
             };
-            steps.extend(next(&observed, now));
+            let vanished = (observed.presence == Presence::Gone).then_some(*key);
+            steps.extend(next(&observed, now).map(|step| (step, vanished)));
         }
         let mut writes = Vec::new();
-        for step in steps {
-            writes.push(self.carry_out(step).boxed());
+        for (step, vanished) in steps {
+            writes.push(self.carry_out_after_proof(step, vanished).boxed());
         }
         let writes = futures::stream::iter(writes).buffer_unordered(AT_A_TIME);
         writes.fold(true, |all, is_done| std::future::ready(all && is_done)).await
+    }
+
+    /// Carries out a step. One about a machine that has vanished from the view needs the proof that its
+    /// object is gone, because a machine that lost its label vanishes, too. Returns false if the step
+    /// was not carried out.
+    async fn carry_out_after_proof(&self, step: Step<'_>, vanished: Option<&MachineKey>) -> bool {
+        match vanished {
+            Some(key) if !self.is_gone(key).await => false,
+            _ => self.carry_out(step).await,
+        }
+    }
+
+    /// Reads the VirtualMachine of a machine. Returns true if it does not exist, or is another machine.
+    async fn is_gone(&self, key: &MachineKey) -> bool {
+        let Self { api_version, namespace, .. } = self;
+        let name = encode(&key.name);
+        let path = format!("/apis/{api_version}/namespaces/{namespace}/virtualmachines/{name}");
+        match self.supervisor.get(&path).await {
+            Ok(object) => {
+                let uuid = object["spec"]["biosUUID"].as_str().and_then(|it| it.parse().ok());
+                let is_another = uuid.is_some_and(|uuid: Uuid| uuid != key.bios_uuid);
+                if !is_another {
+                    tracing::warn!(machine = %key.name, "a VirtualMachine with a bootstrap token has lost the label of its group; keeping its token and user data until it is deleted");
+                }
+                is_another
+            }
+            Err(err) if err.says_gone(&key.name) => true,
+            Err(err) => {
+                tracing::warn!(machine = %key.name, error = %reason(Side::Supervisor, &err), "cannot prove that a VirtualMachine is gone; keeping its bootstrap token; retrying");
+                false
+            }
+        }
     }
 
     /// Carries out a step. Returns false if it failed, and logs why.

@@ -20,6 +20,8 @@ use crate::{
 
 /// Number of tokens that are drawn for one machine, of which each has the ID of another one.
 const MOST_DRAWS: usize = 5;
+/// Longest time for a look at the user data of a group without `token`.
+const LOOK: Duration = Duration::from_millis(500);
 const CREATE_TOKEN: &str = "creating the bootstrap token of a new machine in the workload cluster";
 const CREATE_DATA: &str = "creating the Secret with the user data of a new machine";
 const READ_DATA: &str = "reading the user data of the group";
@@ -42,18 +44,19 @@ impl Bootstrap {
     ) -> Result<Option<UserData>, BootstrapError> {
         let Shape::VirtualMachine(shape) = &group.shape else { return Ok(None) };
         let (secret, key) = (&shape.bootstrap.secret_name, &shape.bootstrap.key);
-        let text = self.text(secret, key).await;
+        let text = self.text(secret, key);
         let place = |err: InputError| {
             let err = err.at_key(format!("key {key:?} of Secret {secret}"));
             BootstrapError::Input(err.in_source(format!("group {}", group.name)))
         };
         let Some(token) = &shape.bootstrap.token else {
-            // The account needs no permission for such groups.
-            let known = text.ok().and_then(Result::ok);
+            // The account needs no permission for such groups, and an increase does not wait for it.
+            let known = tokio::time::timeout(LOOK, text).await;
+            let known = known.ok().and_then(Result::ok).and_then(Result::ok);
             return known
                 .map_or(Ok(None), |text| data::check(&text, false).map(|()| None).map_err(place));
         };
-        let text = text?.map_err(place)?;
+        let text = text.await?.map_err(place)?;
         data::check(&text, true).map_err(place)?;
         Ok(Some(UserData { text, ttl: token.ttl }))
     }
