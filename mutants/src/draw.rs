@@ -59,7 +59,7 @@ const SUPERVISOR_ALONE: [&str; 3] = [
     "provider/src/telemetry/supervisor.rs",
 ];
 /// Paths of code that runs only with a vCenter.
-const VCENTER_ALONE: [&str; 15] = [
+const VCENTER_ALONE: [&str; 14] = [
     "provider/vcenter",
     "provider/src/instances/vcenter",
     "provider/src/instances/addresses",
@@ -67,7 +67,6 @@ const VCENTER_ALONE: [&str; 15] = [
     "provider/src/instances/instance_type.rs",
     "provider/src/instances/zones.rs",
     "provider/src/telemetry/vcenter.rs",
-    "provider/src/app/credentials.rs",
     "provider/src/controllers/node/record.rs",
     "provider/src/model/reference.rs",
     // In Supervisor mode the provider checks that the file is YAML or INI, and reads none of its
