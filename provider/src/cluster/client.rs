@@ -113,6 +113,11 @@ impl ClusterError {
             }
     }
 
+    /// True if the request may have taken effect although no answer arrived.
+    pub(crate) fn lost_the_answer(&self) -> bool {
+        matches!(self, Self::Transport { .. } | Self::TimedOut { .. })
+    }
+
     /// True if the answer was 404.
     pub(crate) fn is_not_found(&self) -> bool {
         self.code() == Some(404)

@@ -24,7 +24,7 @@ pub(crate) use client::{Cluster, ClusterError, PatchKind};
 pub(crate) use discovery::served_version;
 pub(crate) use events::{Events, Severity, Subject, send_event};
 pub(crate) use lease::{Moment, WritePermission};
-pub(crate) use list_watch::{Collection, ObjectChange, ObjectView, follow};
+pub(crate) use list_watch::{Collection, ObjectChange, ObjectView, follow, without_managed_fields};
 pub(crate) use nodes::NodeStore;
 pub(crate) use pauses::Pauses;
 pub(crate) use stream::{WatchEvents, WatchItem, encode};

@@ -44,6 +44,16 @@ pub(crate) enum ObjectChange<'a> {
     Deleted(&'a Value),
 }
 
+/// Returns the object without `metadata.managedFields`, which only its writers need and which are
+/// half of many objects.
+pub(crate) fn without_managed_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
 /// Keeper of the objects that [`follow`] reads.
 pub(crate) trait ObjectView: Sync {
     /// Form in which the view keeps an object.

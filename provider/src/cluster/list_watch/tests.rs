@@ -169,3 +169,12 @@ async fn a_failure_is_retried_after_a_pause() {
     assert_eq!(told, ["failed with Some(500)", "listed a at 7", "failed with Some(404)"]);
     assert!(start.elapsed() >= FIRST_PAUSE);
 }
+
+#[test]
+fn an_answer_that_is_no_object_stays_as_it_is() {
+    for answer in [json!("text"), json!([1]), json!(1), json!(null), json!({})] {
+        assert_eq!(without_managed_fields(&answer), answer);
+    }
+    let object = json!({"metadata": {"name": "m", "managedFields": []}});
+    assert_eq!(without_managed_fields(&object), json!({"metadata": {"name": "m"}}));
+}

@@ -8,7 +8,10 @@ use tokio::time::Instant;
 
 use super::{GROUP, NodeGroups, RESOURCE, VERSION};
 use crate::{
-    cluster::{ClusterError, Collection, ObjectChange, ObjectView, encode, follow, served_version},
+    cluster::{
+        ClusterError, Collection, ObjectChange, ObjectView, encode, follow, served_version,
+        without_managed_fields,
+    },
     controllers::capacity::Progress,
 };
 
@@ -95,7 +98,7 @@ impl ObjectView for NodeGroups {
     type Before = ();
 
     fn read(&self, object: &Value) -> Option<Value> {
-        object.is_object().then(|| stripped(object))
+        object.is_object().then(|| without_managed_fields(object))
     }
 
     fn before_list(&self) {}
@@ -109,7 +112,7 @@ impl ObjectView for NodeGroups {
     fn changed(&self, change: ObjectChange<'_>) {
         let is_changed = match change {
             ObjectChange::Applied(object) => {
-                let object = stripped(object);
+                let object = without_managed_fields(object);
                 self.known().change(ObjectChange::Applied(&object))
             }
             deleted @ ObjectChange::Deleted(_) => self.known().change(deleted),
@@ -128,13 +131,4 @@ impl ObjectView for NodeGroups {
         // The definition may be gone.
         !failure.is_not_found()
     }
-}
-
-/// Returns the object without the fields that only its writers need.
-pub(super) fn stripped(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    object
 }

@@ -14,10 +14,9 @@ use super::{
     super::{backend::Backend, group::Group, instance::State},
     GROUP, NodeGroups, RESOURCE,
     decide::Decision,
-    keep::stripped,
     status::{self, Size},
 };
-use crate::cluster::{ClusterError, PatchKind};
+use crate::cluster::{ClusterError, PatchKind, without_managed_fields};
 
 /// Interval at which the statuses follow the sizes of the groups.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -58,7 +57,7 @@ impl NodeGroups {
             match self.write(&decision, &object, status).await {
                 Ok(object) => {
                     self.metrics.status_written(true);
-                    self.known().wrote(stripped(&object));
+                    self.known().wrote(without_managed_fields(&object));
                 }
                 Err(err) if err.says_gone(&decision.object.name) => {}
                 // The watch has not shown the latest state of the object yet.

@@ -188,8 +188,7 @@ impl SupervisorMachines {
         let is_new = |it: &Machine| it.is_own && it.id == ProviderId(new.bios_uuid);
         let read = |object: &Value| Machine::read(object).filter(is_new).map(Box::new);
         let first = self.0.cluster.post(&path, &object).await;
-        let is_lost =
-            matches!(first, Err(ClusterError::Transport { .. } | ClusterError::TimedOut { .. }));
+        let is_lost = first.as_ref().is_err_and(ClusterError::lost_the_answer);
         let answer = if is_lost { self.0.cluster.post(&path, &object).await } else { first };
         match answer {
             Ok(created) => read(&created).map(Made::New).ok_or_else(|| {

@@ -9,7 +9,10 @@ use super::{
     super::{kind::Kind, objects::Progress},
     Shared,
 };
-use crate::cluster::{ClusterError, Collection, ObjectChange, ObjectView, follow, served_version};
+use crate::cluster::{
+    ClusterError, Collection, ObjectChange, ObjectView, follow, served_version,
+    without_managed_fields,
+};
 
 /// Time after which the controller looks again whether the API server serves a kind.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -117,7 +120,7 @@ impl ObjectView for Source<'_> {
     type Before = ();
 
     fn read(&self, object: &Value) -> Option<Value> {
-        Some(stripped(object))
+        Some(without_managed_fields(object))
     }
 
     fn before_list(&self) {}
@@ -135,7 +138,7 @@ impl ObjectView for Source<'_> {
             match change {
                 ObjectChange::Applied(object) => {
                     let name = super::super::objects::name(object);
-                    (name, objects.apply(stripped(object)))
+                    (name, objects.apply(without_managed_fields(object)))
                 }
                 ObjectChange::Deleted(object) => {
                     objects.remove(object);
@@ -157,13 +160,4 @@ impl ObjectView for Source<'_> {
         // The definition of the kind, or its version, may be gone.
         !failure.is_not_found()
     }
-}
-
-/// Returns the object without the fields that only its writers need, and that make up half of it.
-pub(super) fn stripped(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
-    }
-    object
 }

@@ -16,9 +16,8 @@ use super::{
         },
     },
     Shared,
-    sources::stripped,
 };
-use crate::cluster::{ClusterError, PatchKind, encode, served_version};
+use crate::cluster::{ClusterError, PatchKind, encode, served_version, without_managed_fields};
 
 /// Version of the templates whose status has no `nodeInfo`.
 const WITHOUT_NODE_INFO: &str = "v1beta1";
@@ -146,7 +145,7 @@ async fn write(shared: &Shared, target: &Target, patch: &Value) -> Result<(), Un
     match shared.cluster.patch(&path, PatchKind::Merge, patch).await {
         Ok(written) => {
             tracing::info!(%kind, object = %name, %patch, "published a capacity");
-            shared.known().of_mut(*kind).apply(stripped(&written));
+            shared.known().of_mut(*kind).apply(without_managed_fields(&written));
             Ok(())
         }
         // The watch will report the deletion.

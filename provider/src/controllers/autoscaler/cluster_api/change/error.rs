@@ -80,7 +80,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// True if the request may have taken effect, although its answer did not arrive or is a server error.
 pub(crate) fn is_lost(err: &ClusterError) -> bool {
-    matches!(err, ClusterError::Transport { .. } | ClusterError::TimedOut { .. })
+    err.lost_the_answer()
         // A body that breaks off is no JSON.
         || matches!(err, ClusterError::Malformed { .. })
         || matches!(err.code(), Some(500 | 502..=504))

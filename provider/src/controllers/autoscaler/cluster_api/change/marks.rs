@@ -24,10 +24,10 @@ use super::super::{
     Shared,
     keys::{DELETE_MACHINE, LAST_CHANGE, MACHINES, MARKED, REPLACE_AT},
     objects::{Ledger, Machine, Mark},
-    view::{GroupState, Member, stripped},
+    view::{GroupState, Member},
 };
 use super::error::ChangeError;
-use crate::cluster::{ObjectChange, PatchKind};
+use crate::cluster::{ObjectChange, PatchKind, without_managed_fields};
 
 /// Number of times that a Machine is read again which changes between the read and its mark.
 const MOST_READS: usize = 3;
@@ -173,7 +173,7 @@ impl Shared {
         let mut view = self.view();
         // The answer to a write may arrive after the end of the object.
         if Machine::read(&object).is_some() && !view.is_gone(text(&object["metadata"]["uid"])) {
-            view.apply(&MACHINES.into(), stripped(&object));
+            view.apply(&MACHINES.into(), without_managed_fields(&object));
         }
         drop(view);
         self.changed.notify_one();
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     pub(crate) fn apply_group(&self, group: &GroupState, object: Value) {
-        let object = stripped(&object);
+        let object = without_managed_fields(&object);
         if text(&object["metadata"]["uid"]) == group.uid {
             self.view().apply(&group.kind.resource(), object);
         }

@@ -10,9 +10,9 @@ use super::super::{
     Shared,
     keys::{CLUSTER_LABEL, Resource},
 };
-use super::stripped;
 use crate::cluster::{
     ClusterError, Collection, ObjectChange, ObjectView, encode, follow, served_version,
+    without_managed_fields,
 };
 
 /// Time after which the server looks again whether the API server serves a kind.
@@ -89,7 +89,7 @@ impl ObjectView for Source<'_> {
     type Before = ();
 
     fn read(&self, object: &Value) -> Option<Value> {
-        object.is_object().then(|| stripped(object))
+        object.is_object().then(|| without_managed_fields(object))
     }
 
     fn before_list(&self) {}

@@ -107,8 +107,8 @@ impl Bootstrap {
         let object = data::manifest(&key, of, &user_data.text, (&token, user_data.ttl));
         let path = self.data_path();
         let first = self.supervisor.post(&path, &object).await;
-        let answer =
-            if is_lost(&first) { self.supervisor.post(&path, &object).await } else { first };
+        let is_lost = first.as_ref().is_err_and(ClusterError::lost_the_answer);
+        let answer = if is_lost { self.supervisor.post(&path, &object).await } else { first };
         match answer {
             Ok(object) => self.data.apply(&object),
             // The first request took effect, or the Secret is that of another program.
@@ -143,14 +143,14 @@ impl Bootstrap {
             let of = (self.namespace.as_str(), group.name.as_str());
             let object = token.manifest(key, of, self.expiration(ttl));
             let answer = self.workload.post(TOKENS, &object).await;
-            n_lost += usize::from(is_lost(&answer));
+            n_lost += usize::from(answer.as_ref().is_err_and(ClusterError::lost_the_answer));
             match answer {
                 Ok(object) => {
                     tracing::info!(group = %group.id, machine = %key.name, token = %token.id, "created a bootstrap token");
                     self.tokens.apply(&object);
                     return Ok(token);
                 }
-                Err(err) if err.is_conflict() || (is_lost_error(&err) && n_lost < 2) => {
+                Err(err) if err.is_conflict() || (err.lost_the_answer() && n_lost < 2) => {
                     last = Some(err);
                 }
                 Err(err) => return Err(BootstrapError::of(CREATE_TOKEN, Side::Workload, &err)),
@@ -160,12 +160,4 @@ impl Bootstrap {
         let err = last.unwrap_or(ClusterError::Malformed { path: TOKENS.to_owned(), what });
         Err(BootstrapError::of(CREATE_TOKEN, Side::Workload, &err))
     }
-}
-
-fn is_lost<T>(answer: &Result<T, ClusterError>) -> bool {
-    answer.as_ref().is_err_and(is_lost_error)
-}
-
-fn is_lost_error(err: &ClusterError) -> bool {
-    matches!(err, ClusterError::Transport { .. } | ClusterError::TimedOut { .. })
 }
