@@ -71,7 +71,7 @@ mod tasks;
 mod telemetry;
 
 // The public API: what a program needs to run the controllers in process.
-pub use app::{Connector, Deps, LeaderElection, Options, RunError, SideServer, run};
+pub use app::{Connector, Deps, LeaderElection, Leadership, Options, RunError, SideServer, run};
 pub use config::{
     Config, CredentialRef, SecretData, SecretFiles, UnknownKeys, VcenterConfig, Warning,
 };

@@ -6,6 +6,7 @@ mod build;
 mod certificate;
 mod controllers;
 mod leader;
+mod leadership;
 mod options;
 mod reload;
 mod run;
@@ -13,6 +14,7 @@ mod server;
 
 pub use access::{AccessSettings, AllowedPaths};
 pub use certificate::{CertificateSource, ServingTls};
+pub use leadership::Leadership;
 pub use options::{Connector, Deps, LeaderElection, Options, SideServer};
 pub use reload::configuration_changed;
 pub use run::{RunError, run};

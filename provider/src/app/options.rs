@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use provider_vcenter::Transport;
 use tokio_util::sync::CancellationToken;
 
+use super::Leadership;
 use crate::{
     VcenterConfig,
     config::SecretFiles,
@@ -21,10 +22,10 @@ use crate::{
 pub type Connector = Arc<dyn Fn(&VcenterConfig) -> Result<Transport, String> + Send + Sync>;
 
 /// Function that starts a server beside the controllers, such as the one for the Cluster Autoscaler.
-/// [`run`](super::run) calls it when this replica leads, with a token that is cancelled when the server
-/// must stop. The future ends earlier only if the server fails, with the reason.
+/// [`run`](super::run) calls it when this replica leads. The future ends before the stop only if the
+/// server fails, with the reason.
 pub type SideServer =
-    Arc<dyn Fn(CancellationToken) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+    Arc<dyn Fn(Leadership) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// Options of a run, from the command line. [`Options::default`] has upstream's defaults, except
 /// that leader election is off.

@@ -7,10 +7,11 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Deps, LeaderElection, Options, backend::Backend, build::active, controllers::Controllers,
-    leader::Candidate,
+    Deps, LeaderElection, Leadership, Options, backend::Backend, build::active,
+    controllers::Controllers, leader::Candidate,
 };
 use crate::{
+    cluster::WritePermission,
     config::Config,
     mutant::{Active, mutant},
     tasks::Tasks,
@@ -117,10 +118,14 @@ fn candidate(election: &LeaderElection, deps: &Deps) -> Candidate {
 
 /// Spawns the server of [`Deps::side_server`], if there is one. Returns the channel with the reason why
 /// it fails, on which nothing arrives as long as it works.
-fn spawn_server(deps: &Deps, controllers: &Tasks) -> oneshot::Receiver<String> {
+fn spawn_server(
+    deps: &Deps,
+    permission: Option<WritePermission>,
+    controllers: &Tasks,
+) -> oneshot::Receiver<String> {
     let (failing, failed) = oneshot::channel();
     if let Some(start) = &deps.side_server {
-        let serving = start(controllers.stopping());
+        let serving = start(Leadership { stop: controllers.stopping(), permission });
         controllers.spawn(tracing::info_span!("server"), async move {
             if let Err(why) = serving.await {
                 // The receiver is gone if the run has ended.
@@ -176,7 +181,8 @@ impl ActiveRun {
             let parts = Controllers::new(options, deps, backend.instances(), lease, active);
             parts.spawn(&controllers, &backends);
         }
-        let failed = spawn_server(deps, &controllers);
+        let lease = candidate.as_ref().map(Candidate::lease);
+        let failed = spawn_server(deps, lease, &controllers);
         Self { backend, candidate, controllers, backends, crash, panicked, failed }
     }
 

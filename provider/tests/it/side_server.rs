@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use provider::{LeaderElection, Options, RunError, SideServer, Telemetry};
+use provider::{Clock, LeaderElection, Options, RunError, SideServer, SteppedTime, Telemetry};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -34,11 +34,11 @@ fn log(of: &Log) -> Vec<&'static str> {
 /// A server that takes two seconds to answer its last request.
 fn server(log: &Log) -> SideServer {
     let log = Arc::clone(log);
-    Arc::new(move |stop| {
+    Arc::new(move |leadership| {
         let log = Arc::clone(&log);
         async move {
             log.lock().unwrap().push("started");
-            stop.cancelled().await;
+            leadership.stop().cancelled().await;
             sleep(2 * SECOND).await;
             log.lock().unwrap().push("stopped");
             Ok(())
@@ -82,6 +82,50 @@ async fn a_server_ends_at_once_when_its_replica_loses_the_lease() {
     let ended = leader.ended().await;
     assert!(matches!(ended, Err(RunError::LeadershipLost)), "{ended:?}");
     assert_eq!(log(&seen), ["started"], "the server worked on after the loss");
+}
+
+/// A server that sends an event each 100 ms, and notes which were not sent.
+fn sender(cluster: &Cluster, log: &Log) -> SideServer {
+    let (cluster, log) = (cluster.clone(), Log::clone(log));
+    Arc::new(move |leadership| {
+        let (client, log) = (leadership.guard(cluster.client()), Log::clone(&log));
+        async move {
+            loop {
+                let event = br#"{"metadata": {"name": "e"}}"#.to_vec();
+                let request = http::Request::post("/api/v1/namespaces/default/events");
+                let outcome = match client.send(request.body(event.into()).unwrap()).await {
+                    Ok(_) => "sent",
+                    Err(err) if format!("{err:?}").contains("NotLeading") => "not sent",
+                    Err(err) => panic!("{err:?}"),
+                };
+                log.lock().unwrap().push(outcome);
+                let read = http::Request::get("/api/v1/nodes").body(Vec::new().into()).unwrap();
+                client.send(read).await.unwrap();
+                sleep(SECOND / 10).await;
+            }
+        }
+        .boxed()
+    })
+}
+
+/// The process wakes after the end of its lease. Its timers are due in any order, so requests of the
+/// server may come before the loss is noticed.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_wakes_after_its_lease_sends_no_write_of_its_server() {
+    let (cluster, seen) = (Cluster::new(), Log::default());
+    let time = Arc::new(SteppedTime::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
+    let server = sender(&cluster, &seen);
+    let lab = start_edited(&[&Vcenter::new()], &cluster, PLAIN, elected(), |deps| {
+        deps.side_server = Some(server);
+        deps.clock = Clock::new(time.clone());
+    });
+    sleep(5 * SECOND + SECOND / 20).await;
+    assert!(log(&seen).iter().all(|it| *it == "sent") && log(&seen).len() >= 50);
+    seen.lock().unwrap().clear();
+    time.suspend(60 * SECOND);
+    sleep(SECOND / 2).await;
+    assert_eq!(log(&seen), ["not sent"; 5]);
+    drop(lab);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use provider::{
     cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 
-use super::{Parts, backend, groups, groups_file, open, tls, vcenter};
+use super::{Guard, Parts, backend, groups, groups_file, open, tls, vcenter};
 use crate::process::Failure;
 
 /// Longest time for which the stop waits for open requests, and then half as long for events: together
@@ -29,12 +29,12 @@ pub(crate) async fn check_beside(
     let check = async {
         let made = match arguments.backend {
             AutoscalerBackendName::Vcenter => {
-                vcenter::link(arguments).await?;
+                vcenter::link(arguments, &Guard(None)).await?;
                 None
             }
-            _ => Some(backend(arguments, of_provider).await?),
+            _ => Some(backend(arguments, of_provider, &Guard(None)).await?),
         };
-        groups(arguments).await?;
+        groups(arguments, &Guard(None)).await?;
         let file = arguments.groups.clone().map(groups_file);
         check_autoscaler_files(file, tls(arguments), made.as_ref())
     };
@@ -48,10 +48,17 @@ pub(crate) fn side_server(
     telemetry: Arc<Telemetry>,
     supervisor: Option<SupervisorLink>,
 ) -> SideServer {
-    let (arguments, parts) =
-        (Arc::new(arguments), Parts { clock, seed, telemetry, supervisor, grace: GRACE });
-    Arc::new(move |stop| {
-        let (arguments, parts) = (Arc::clone(&arguments), parts.clone());
+    let arguments = Arc::new(arguments);
+    Arc::new(move |leadership| {
+        let (arguments, stop) = (Arc::clone(&arguments), leadership.stop().clone());
+        let parts = Parts {
+            clock: clock.clone(),
+            seed,
+            telemetry: Arc::clone(&telemetry),
+            supervisor: supervisor.clone(),
+            guard: Guard(Some(leadership)),
+            grace: GRACE,
+        };
         Box::pin(async move {
             let serve = async {
                 let opened = open(&arguments, parts, stop).await;

@@ -15,8 +15,8 @@ use std::{
 use anyhow::Context as _;
 use provider::{
     AutoscalerBackend, AutoscalerDeps, AutoscalerServer, BootstrapTokens, Clock, GroupsFile,
-    GroupsSource, HealthEndpoint, InputError, NODE_GROUP_DEFINITION, SecretRandom, SupervisorLink,
-    Telemetry, TlsFiles,
+    GroupsSource, HealthEndpoint, InputError, Leadership, NODE_GROUP_DEFINITION, SecretRandom,
+    SupervisorLink, Telemetry, TlsFiles,
     cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 use tokio::net::TcpListener;
@@ -51,6 +51,7 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
         seed: seed(),
         telemetry: Arc::new(Telemetry::of_autoscaler()),
         supervisor: None,
+        guard: Guard(None),
         grace: AutoscalerDeps::GRACE,
     };
     let endpoint = match arguments.serving() {
@@ -71,14 +72,27 @@ async fn serve(arguments: AutoscalerArguments) -> Result<(), Failure> {
     until_signal(serve, &stop, "answering open requests").await
 }
 
+/// Restricts the clients of a server beside controllers to the time in which its replica leads; `None`
+/// without controllers.
+struct Guard(Option<Leadership>);
+
+impl Guard {
+    fn on(&self, client: kube::Client) -> kube::Client {
+        match &self.0 {
+            Some(leadership) => leadership.guard(client),
+            None => client,
+        }
+    }
+}
+
 /// Parts of the process that the server uses.
-#[derive(Clone)]
 struct Parts {
     clock: Clock,
     seed: u64,
     telemetry: Arc<Telemetry>,
     /// Connection of the provider around the server; `None` without one.
     supervisor: Option<SupervisorLink>,
+    guard: Guard,
     grace: Duration,
 }
 
@@ -92,11 +106,11 @@ async fn open(
     let deps = AutoscalerDeps {
         backend: match arguments.backend {
             AutoscalerBackendName::Vcenter => {
-                vcenter::backend(arguments, &parts.clock, parts.seed).await?
+                vcenter::backend(arguments, &parts.guard, &parts.clock, parts.seed).await?
             }
-            _ => backend(arguments, parts.supervisor.as_ref()).await?,
+            _ => backend(arguments, parts.supervisor.as_ref(), &parts.guard).await?,
         },
-        groups: groups(arguments).await?,
+        groups: groups(arguments, &parts.guard).await?,
         tls: tls(arguments),
         gpu_label: arguments.gpu_label.clone(),
         telemetry: parts.telemetry,
@@ -150,6 +164,7 @@ async fn show<T>(
 async fn backend(
     arguments: &AutoscalerArguments,
     of_provider: Option<&SupervisorLink>,
+    guard: &Guard,
 ) -> Result<AutoscalerBackend, InputError> {
     let version = arguments.vm_operator_api_version;
     match arguments.backend {
@@ -160,8 +175,8 @@ async fn backend(
             let missing = || InputError::new("needs Supervisor mode").in_flag("backend");
             let SupervisorLink { client, namespace } = of_provider.cloned().ok_or_else(missing)?;
             let namespace = arguments.namespace.clone().unwrap_or(namespace);
-            let link = SupervisorLink { client, namespace };
-            let tokens = tokens(arguments).await?;
+            let link = SupervisorLink { client: guard.on(client), namespace };
+            let tokens = tokens(arguments, guard).await?;
             Ok(AutoscalerBackend::Supervisor { link, version, tokens })
         }
         AutoscalerBackendName::Supervisor => {
@@ -169,8 +184,8 @@ async fn backend(
             let path = arguments.supervisor_kubeconfig.as_deref().ok_or_else(missing)?;
             let (client, of_context) = supervisor_client(path).await?;
             let namespace = arguments.namespace.clone().unwrap_or(of_context);
-            let link = SupervisorLink { client, namespace };
-            let tokens = tokens(arguments).await?;
+            let link = SupervisorLink { client: guard.on(client), namespace };
+            let tokens = tokens(arguments, guard).await?;
             Ok(AutoscalerBackend::Supervisor { link, version, tokens })
         }
         AutoscalerBackendName::ClusterApi => {
@@ -178,6 +193,7 @@ async fn backend(
                 Some(path) => client_from_file("management-kubeconfig", path, None).await?,
                 None => client_of_this_cluster("--management-kubeconfig")?,
             };
+            let client = guard.on(client);
             Ok(AutoscalerBackend::ClusterApi { client, settings: arguments.cluster_api() })
         }
     }
@@ -185,7 +201,10 @@ async fn backend(
 
 /// Returns the workload cluster of bootstrap tokens: that of `--workload-kubeconfig`, or that of this pod;
 /// `None` without both.
-async fn tokens(arguments: &AutoscalerArguments) -> Result<Option<BootstrapTokens>, InputError> {
+async fn tokens(
+    arguments: &AutoscalerArguments,
+    guard: &Guard,
+) -> Result<Option<BootstrapTokens>, InputError> {
     let client = match arguments.workload_kubeconfig.as_deref() {
         Some(path) => Some(client_from_file("workload-kubeconfig", path, None).await?),
         None => client_of_this_pod()?,
@@ -194,7 +213,7 @@ async fn tokens(arguments: &AutoscalerArguments) -> Result<Option<BootstrapToken
     let source = rustls::crypto::ring::default_provider().secure_random;
     let random: SecretRandom =
         Arc::new(move |bytes| source.fill(bytes).map_err(|_| "the source failed".to_owned()));
-    Ok(client.map(|client| BootstrapTokens { client, random }))
+    Ok(client.map(|client| BootstrapTokens { client: guard.on(client), random }))
 }
 
 /// Prints the definition of NodeGroups.
@@ -205,7 +224,10 @@ fn print_definition() -> Result<(), Failure> {
 }
 
 /// Returns the source of the groups; `None` with Cluster API.
-async fn groups(arguments: &AutoscalerArguments) -> Result<Option<GroupsSource>, InputError> {
+async fn groups(
+    arguments: &AutoscalerArguments,
+    guard: &Guard,
+) -> Result<Option<GroupsSource>, InputError> {
     let Some(settings) = arguments.node_groups() else {
         return Ok(arguments.groups.clone().map(groups_file).map(GroupsSource::File));
     };
@@ -213,7 +235,7 @@ async fn groups(arguments: &AutoscalerArguments) -> Result<Option<GroupsSource>,
         Some(path) => client_from_file("groups-kubeconfig", path, None).await?,
         None => client_of_this_cluster("--groups-kubeconfig")?,
     };
-    Ok(Some(GroupsSource::Objects { client, settings }))
+    Ok(Some(GroupsSource::Objects { client: guard.on(client), settings }))
 }
 
 /// Returns the reader of the file with the groups.

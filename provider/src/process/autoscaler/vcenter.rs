@@ -7,7 +7,7 @@ use provider::{
     JournalStore, UnknownKeys, VcenterLink, cli::AutoscalerArguments,
 };
 
-use super::journal;
+use super::{Guard, journal};
 use crate::process::{
     LoadedConfig, files::read_secrets, files::read_text, kube::client_from_file,
     kube::client_of_this_pod, load,
@@ -16,10 +16,11 @@ use crate::process::{
 /// Makes the connection and opens the journal.
 pub(super) async fn backend(
     arguments: &AutoscalerArguments,
+    guard: &Guard,
     clock: &Clock,
     seed: u64,
 ) -> Result<AutoscalerBackend, InputError> {
-    let link = link(arguments).await?;
+    let link = link(arguments, guard).await?;
     let store = store(arguments, &link.cluster)?;
     let journal = AutoscalerJournal::open(store, clock, seed).await?;
     let read_bootstrap =
@@ -28,7 +29,10 @@ pub(super) async fn backend(
 }
 
 /// Reads the configuration and the kubeconfig, without sending a request.
-pub(super) async fn link(arguments: &AutoscalerArguments) -> Result<VcenterLink, InputError> {
+pub(super) async fn link(
+    arguments: &AutoscalerArguments,
+    guard: &Guard,
+) -> Result<VcenterLink, InputError> {
     let path = arguments
         .cloud_config
         .as_deref()
@@ -46,7 +50,7 @@ pub(super) async fn link(arguments: &AutoscalerArguments) -> Result<VcenterLink,
     let transport = transports.remove(&vcenter.endpoint.name).ok_or_else(|| {
         in_flag(InputError::new("no transport was made, which is a bug of the provider"))
     })?;
-    let cluster = cluster(arguments).await?;
+    let cluster = cluster(arguments).await?.map(|client| guard.on(client));
     if cluster.is_none() && matches!(vcenter.credentials, CredentialRef::Secret { .. }) {
         let err = InputError::new("names a Secret, and no cluster is known");
         return Err(in_flag(err.remedy("give --journal-kubeconfig")));
