@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::create::settle_namespace;
 use super::delete::check_preconditions;
 use super::{Request, body, pods, seconds};
 use crate::object::{fields, meta};
@@ -33,12 +34,13 @@ impl Store {
     /// Decides an eviction: marks the pod, counts it in its budget, and deletes it.
     ///
     /// # Errors
-    /// 400 for an unreadable body or another name in it, 404 if the pod does not exist, 409 for
-    /// unmet preconditions, 422 for invalid options, 429 if the budget does not allow an eviction
-    /// now, 500 if the pod has several budgets, or the failure of a deletion.
+    /// 400 for an unreadable body or another name or namespace in it, 404 if the pod does not
+    /// exist, 409 for unmet preconditions, 422 for invalid options, 429 if the budget does not allow
+    /// an eviction now, 500 if the pod has several budgets, or the failure of a deletion.
     pub(super) fn evict(&self, request: Request<'_>, eviction: Value) -> Result<Decision, Status> {
-        let body::Body { object, warnings } =
+        let body::Body { mut object, warnings } =
             body::read_part(&request, eviction, &VERSIONS, "Eviction")?;
+        settle_namespace(&request.key, &mut object)?;
         if meta::text(&object, "name") != request.key.name {
             let why = "name in URL does not match name in Eviction object";
             return Err(Status::bad_request(why));
