@@ -54,7 +54,7 @@ fn server(sim: &Arc<Sim>, n_answered: &Arc<AtomicUsize>) -> Dial {
 }
 
 /// Serves a connection. The server lists the nodes of the cluster in each call. Its answers are a size;
-/// one to `GPULabel` is a failure.
+/// one to `GPULabel` is a failure, and one to `Cleanup` is the page of a proxy.
 fn serve(stream: impl Io + 'static, sim: &Arc<Sim>, n_answered: &Arc<AtomicUsize>) {
     let (sim, n_answered) = (Arc::clone(sim), Arc::clone(n_answered));
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
@@ -74,6 +74,11 @@ fn serve(stream: impl Io + 'static, sim: &Arc<Sim>, n_answered: &Arc<AtomicUsize
             if request.uri().path().ends_with("/PricingNodePrice") {
                 let answer = answer.header("grpc-status", "12");
                 return Ok(answer.body(Full::default().boxed()).expect(VALID));
+            }
+            if request.uri().path().ends_with("/Cleanup") {
+                let answer = Response::builder().status(502).header("content-type", "text/plain");
+                let page = Full::from("Bad Gateway\n");
+                return Ok(answer.body(page.boxed()).expect(VALID));
             }
             Ok::<_, Infallible>(answer.body(body.boxed()).expect(VALID))
         }
@@ -162,6 +167,15 @@ async fn a_call_is_forwarded_and_the_ledger_has_request_answer_and_calls_behind(
     );
     assert_eq!(first.class, Some(sim::Class::Write));
     assert_eq!(first.ended.as_ref().unwrap().behind, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_trailers_is_complete_in_the_ledger() {
+    let mut lab = Lab::new().await;
+    let answer = lab.call("Cleanup", &[]).await;
+    assert_eq!(answer, Err("HTTP 502 Bad Gateway".to_owned()));
+    let ended = lab.records().remove(0).ended.unwrap();
+    assert_eq!((ended.broken, ended.bytes), (None, 12));
 }
 
 #[tokio::test(start_paused = true)]
