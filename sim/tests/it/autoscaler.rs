@@ -290,6 +290,17 @@ fn a_rule_that_its_face_cannot_carry_out_is_refused_by_name() {
         let refused = sim::faults::check(&Rule::new("r", [action]).on(face)).unwrap_err();
         assert!(refused.contains(wanted), "{refused}");
     }
+    for (action, name) in [
+        (Action::Reset, "reset"),
+        (Action::StreamReset, "streamReset"),
+        (Action::Blackhole, "blackhole"),
+    ] {
+        let rule = Rule::new("r", [Action::Goaway, action]);
+        let wanted = format!(
+            "rule `r`: goaway goes with an answer, and {name} gives none; remove one of the two"
+        );
+        assert_eq!(sim::faults::check(&rule), Err(wanted));
+    }
     let text = r#"{"id": "r", "match": {"protocol": "grpc.ca", "op": "Refresh"}, "do": [{"grpcStatus": {"code": 14}}, "goaway"]}"#;
     let rule: Rule = serde_json::from_str(text).unwrap();
     assert_eq!(
