@@ -241,6 +241,28 @@ async fn a_server_that_cannot_be_reached_is_unavailable_by_name() {
     let mut lab = Lab { sim, n_answered: Arc::default(), client };
     let (code, text, _) = lab.call("Refresh", &[]).await.unwrap();
     assert_eq!((code, text.contains("127.0.0.1:1: refused")), (14, true), "{text}");
+    assert!(text.starts_with("the sim cannot reach the server behind autoscaler: "), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_fails_at_a_reached_server_is_not_a_failure_to_connect() {
+    let sim = Arc::new(Sim::builder().start());
+    let dial: Dial = Arc::new(move || {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        tokio::spawn(async move {
+            let service = service_fn(async |_: Request<hyper::body::Incoming>| {
+                Err::<Response<Full<Bytes>>, _>(io::Error::other("broken"))
+            });
+            let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            drop(http.serve_connection(TokioIo::new(theirs), service).await);
+        });
+        Box::pin(async move { Ok(Box::new(ours) as Box<dyn Io>) })
+    });
+    let client = connect(&sim, dial).await;
+    let mut lab = Lab { sim, n_answered: Arc::default(), client };
+    let (code, text, _) = lab.call("Refresh", &[]).await.unwrap();
+    let said = "the server behind autoscaler did not answer a call: ";
+    assert_eq!((code, text.starts_with(said)), (14, true), "{text}");
 }
 
 #[tokio::test]
