@@ -1,5 +1,7 @@
 //! Tests of the scheduler, the controllers and the pods in a world.
 
+mod budgets;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
