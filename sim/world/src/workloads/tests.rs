@@ -1,6 +1,7 @@
 //! Tests of the scheduler, the controllers and the pods in a world.
 
 mod budgets;
+mod owners;
 
 use std::time::Duration;
 
@@ -91,6 +92,12 @@ fn evict(name: &str) -> Write {
         subresource: Some(Subresource::Eviction),
         ..Write::create("pods", "default", object)
     }
+}
+
+fn with_propagation(deletion: Write, propagation: crate::objects::Propagation) -> Write {
+    let Action::Delete { preconditions, mut how } = deletion.action else { panic!() };
+    how.propagation = Some(propagation);
+    Write { action: Action::Delete { preconditions, how }, ..deletion }
 }
 
 fn delete(resource: &str, name: &str) -> Write {
@@ -324,12 +331,7 @@ fn an_owner_that_is_deleted_in_the_foreground_goes_after_its_pods() {
     let mut world = lab();
     create(&mut world, 1, "replicasets.apps", "a", workload("300m", json!({"replicas": 2})));
     world.advance(at(6));
-    let foreground = |propagation| {
-        let command = delete("replicasets.apps", "a");
-        let Action::Delete { preconditions, mut how } = command.action else { panic!() };
-        how.propagation = Some(propagation);
-        Write { action: Action::Delete { preconditions, how }, ..delete("replicasets.apps", "a") }
-    };
+    let foreground = |propagation| with_propagation(delete("replicasets.apps", "a"), propagation);
     write(&mut world, 7, foreground(crate::objects::Propagation::Foreground));
     assert!(get(&world, "replicasets.apps", "a")["metadata"]["deletionTimestamp"].is_string());
     world.advance(at(20));
