@@ -1,4 +1,4 @@
-//! The garbage collector, for pods and ReplicaSets: removes those whose owners or Nodes are gone.
+//! The garbage collector, for pods and ReplicaSets: removes those whose owners are gone.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ const OWNERS: [(&str, &str, &str, (&str, &str)); 5] = [
     ("Job", "batch", "jobs", ("", "pods")),
 ];
 
-/// Returns the deletions of the pods and ReplicaSets without owners, the deletions of the pods on
-/// Nodes that do not exist, and the ends of the deletions of owners.
+/// Returns the deletions of the pods and ReplicaSets without owners, and the ends of the deletions of
+/// owners.
 pub(super) fn collect(store: &Store, _now: Timestamp) -> Vec<Command> {
     let mut commands = Vec::new();
     for resource in [GroupResource::of("apps", "replicasets"), GroupResource::core("pods")] {
@@ -32,12 +32,6 @@ pub(super) fn collect(store: &Store, _now: Timestamp) -> Vec<Command> {
         let gone = gone.filter(|it| !is_terminating(it));
         commands.extend(gone.map(|it| Command::delete(key_of(resource.clone(), it))));
     }
-    let pods = GroupResource::core("pods");
-    let homeless = store.all(&pods).filter(|pod| {
-        let node = text(pod, "/spec/nodeName");
-        !node.is_empty() && store.get(&Key::node(node)).is_none()
-    });
-    commands.extend(homeless.map(|pod| at_once(pod)));
     for (_, group, resource, dependents) in OWNERS {
         let (owners, dependents) =
             (resource_of(group, resource), resource_of(dependents.0, dependents.1));

@@ -1,6 +1,7 @@
 //! Tests of the scheduler, the controllers and the pods in a world.
 
 mod budgets;
+mod lost_nodes;
 mod owners;
 
 use std::time::Duration;
@@ -235,7 +236,7 @@ fn a_replica_set_replaces_the_pods_of_a_node_that_goes() {
     create(&mut world, 1, "replicasets.apps", "a", workload("800m", json!({"replicas": 2})));
     world.advance(at(5));
     write(&mut world, 6, Write::delete(Key::node("node-0001")));
-    world.advance(at(10));
+    world.advance(at(50));
     let nodes: Vec<&str> = pods(&world).iter().map(|pod| text(pod, "/spec/nodeName")).collect();
     assert_eq!(nodes, ["node-0002", "node-0002"]);
     assert_eq!(running(&world), 2);
