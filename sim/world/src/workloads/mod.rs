@@ -23,6 +23,7 @@ mod schedule;
 mod taints;
 #[cfg(test)]
 mod tests;
+mod tracking;
 
 use std::collections::{BTreeMap, BTreeSet};
 

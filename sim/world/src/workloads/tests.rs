@@ -1,6 +1,7 @@
 //! Tests of the scheduler, the controllers and the pods in a world.
 
 mod budgets;
+mod jobs;
 mod lost_nodes;
 mod owners;
 
