@@ -4,6 +4,7 @@ mod budgets;
 mod jobs;
 mod lost_nodes;
 mod owners;
+mod rollouts;
 
 use std::time::Duration;
 
