@@ -358,6 +358,8 @@ fn a_world_without_workloads_leaves_pods_and_replica_sets_alone() {
         json!({"phase": "Pending", "qosClass": "BestEffort"})
     );
     assert!(world.workloads.is_default());
+    let snapshot = serde_json::to_value(world.state()).unwrap();
+    assert!(snapshot.get("cluster").is_some() && snapshot.get("workloads").is_none());
     world.apply(at(61), Command::SetWorkloads { run: true }).unwrap();
     world.advance(at(70));
     assert_eq!(running(&world), 3);
