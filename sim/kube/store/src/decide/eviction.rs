@@ -12,8 +12,8 @@ use super::delete::check_preconditions;
 use super::{Request, body, pods, seconds};
 use crate::object::{fields, meta};
 use crate::{
-    Cause, Decision, Deletion, Details, Effect, FieldErrors, GroupResource, Key, LabelSelector, Op,
-    Preconditions, Propagation, Reply, Status, Store,
+    Cause, Decision, DeleteOptions, Details, Effect, GroupResource, Key, LabelSelector, Op,
+    Preconditions, Reply, Status, Store,
 };
 
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -22,13 +22,6 @@ const SEVERAL: &str = "This pod has more than one PodDisruptionBudget, which the
 const VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 /// Maximum number of evicted pods that a budget may list.
 const MAX_DISRUPTED: usize = 2_000;
-
-/// The options of the deletion in the body of an eviction.
-struct Options {
-    preconditions: Preconditions,
-    how: Deletion,
-    dry_run: bool,
-}
 
 impl Store {
     /// Decides an eviction: marks the pod, counts it in its budget, and deletes it.
@@ -45,7 +38,8 @@ impl Store {
             let why = "name in URL does not match name in Eviction object";
             return Err(Status::bad_request(why));
         }
-        let options = Options::read(&request, &object["deleteOptions"])?;
+        let options = DeleteOptions::read(&object["deleteOptions"])?;
+        let dry_run = request.dry_run || options.dry_run;
         let pod = self.get(&request.key);
         let pod = pod.ok_or_else(|| Status::not_found(&request.def.id, &request.key.name))?;
         let budget = if ignores_budgets(pod) { None } else { self.budget_of(pod)? };
@@ -63,7 +57,7 @@ impl Store {
             write(&mut after, key, counted);
         }
         check_preconditions(&request, &options.preconditions, pod)?;
-        if !options.dry_run {
+        if !dry_run {
             let condition = json!({
                 "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
                 "lastTransitionTime": seconds(request.now),
@@ -77,7 +71,7 @@ impl Store {
         }
         let deletion = after.delete(&request, &Preconditions::default(), &options.how)?;
         events.extend(deletion.events);
-        if options.dry_run {
+        if dry_run {
             events.clear();
         }
         Ok(Decision { events, reply: success(warnings) })
@@ -104,39 +98,6 @@ impl Store {
             }
             _ => Err(Status::new(500, "", SEVERAL)),
         }
-    }
-}
-
-impl Options {
-    fn read(request: &Request<'_>, given: &Value) -> Result<Self, Status> {
-        let text = |pointer| given.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let preconditions = Preconditions {
-            uid: text("/preconditions/uid"),
-            resource_version: text("/preconditions/resourceVersion"),
-        };
-        let mut errors = FieldErrors::default();
-        let propagation = match (text("/propagationPolicy").as_deref(), &given["orphanDependents"])
-        {
-            (Some("Orphan"), _) | (None, Value::Bool(true)) => Some(Propagation::Orphan),
-            (Some("Foreground"), _) => Some(Propagation::Foreground),
-            (Some("Background"), _) | (None, Value::Bool(false)) => Some(Propagation::Background),
-            (None, _) => None,
-            (Some(other), _) => {
-                let known = ["Foreground", "Background", "Orphan", "nil"];
-                errors.not_supported("propagationPolicy", other, &known);
-                None
-            }
-        };
-        let dry_runs: Vec<&str> =
-            fields::list(given, "/dryRun").iter().filter_map(Value::as_str).collect();
-        if dry_runs.iter().any(|it| *it != "All") {
-            errors.none_supported("dryRun", &dry_runs, &["All"]);
-        }
-        if !errors.is_empty() {
-            return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", errors));
-        }
-        let how = Deletion { propagation, grace_seconds: given["gracePeriodSeconds"].as_i64() };
-        Ok(Self { preconditions, how, dry_run: request.dry_run || !dry_runs.is_empty() })
     }
 }
 

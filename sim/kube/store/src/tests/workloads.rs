@@ -149,3 +149,19 @@ fn a_binding_and_an_eviction_of_another_namespace_are_refused() {
         );
     }
 }
+
+#[test]
+fn the_options_of_an_eviction_are_checked_as_those_of_a_deletion() {
+    let mut store = store();
+    pod(&mut store, "a");
+    let options = json!({"propagationPolicy": "Orphan", "orphanDependents": true});
+    let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": options});
+    let refused = store.run(on(Subresource::Eviction, "a", eviction)).unwrap_err();
+    assert_eq!(
+        (refused.code, &*refused.message),
+        (
+            422,
+            r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set"#
+        )
+    );
+}
