@@ -12,8 +12,8 @@ use super::delete::check_preconditions;
 use super::{Request, body, pods, seconds};
 use crate::object::{fields, meta};
 use crate::{
-    Cause, Decision, DeleteOptions, Details, Effect, GroupResource, Key, LabelSelector, Op,
-    Preconditions, Reply, Status, Store,
+    Cause, Decision, DeleteOptions, Details, Effect, Event, GroupResource, Key, LabelSelector, Op,
+    Reply, Status, Store,
 };
 
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -39,42 +39,38 @@ impl Store {
             return Err(Status::bad_request(why));
         }
         let options = DeleteOptions::read(&object["deleteOptions"])?;
-        let dry_run = request.dry_run || options.dry_run;
         let pod = self.get(&request.key);
         let pod = pod.ok_or_else(|| Status::not_found(&request.def.id, &request.key.name))?;
         let budget = if ignores_budgets(pod) { None } else { self.budget_of(pod)? };
-        let mut after = self.clone();
         let mut events = Vec::new();
-        let mut write = |after: &mut Self, key: Key, object: Value| {
-            let made = after.change(key, Op::Modified, Effect::Updated, object).events;
-            made.iter().for_each(|event| after.fold(event));
-            events.extend(made);
-        };
         if let Some((key, budget)) = budget
             && !spares_budget(pod, budget)
         {
             let counted = count(budget, pod, seconds(request.now))?;
-            write(&mut after, key, counted);
+            events.extend(self.change(key, Op::Modified, Effect::Updated, counted).events);
         }
         check_preconditions(&request, &options.preconditions, pod)?;
-        if !dry_run {
-            let condition = json!({
-                "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
-                "lastTransitionTime": seconds(request.now),
-                "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
-            });
-            let mut marked = pod.as_ref().clone();
-            if pods::set_condition(&mut marked, condition) {
-                body::reorder(request.def, &mut marked);
-                write(&mut after, request.key.clone(), marked);
-            }
+        if request.dry_run || options.dry_run {
+            return Ok(Decision { events: Vec::new(), reply: success(warnings) });
         }
-        let deletion = after.delete(&request, &Preconditions::default(), &options.how)?;
-        events.extend(deletion.events);
-        if dry_run {
-            events.clear();
+        let mut pod = pod.clone();
+        if let Some(marked) = marked(&request, &pod) {
+            let key = request.key.clone();
+            events.extend(self.change(key, Op::Modified, Effect::Updated, marked).events);
+            self.number(&mut events);
+            pod = events.last().map_or(pod, |event| event.object.clone());
         }
+        events.extend(self.delete_object(&request, &pod, &options.how).events);
+        self.number(&mut events);
         Ok(Decision { events, reply: success(warnings) })
+    }
+
+    /// Gives the events the next revisions, one after the other.
+    fn number(&self, events: &mut [Event]) {
+        for (event, revision) in events.iter_mut().zip(self.revision + 1..) {
+            event.revision = revision;
+            meta::set_revision(Arc::make_mut(&mut event.object), revision);
+        }
     }
 
     /// Finds the budget of a pod, with its key; `None` if the pod has none.
@@ -99,6 +95,21 @@ impl Store {
             _ => Err(Status::new(500, "", SEVERAL)),
         }
     }
+}
+
+/// Returns the pod with the condition that names its eviction; `None` if it has the condition.
+fn marked(request: &Request<'_>, pod: &Value) -> Option<Value> {
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": seconds(request.now),
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+    });
+    let mut marked = pod.clone();
+    if !pods::set_condition(&mut marked, condition) {
+        return None;
+    }
+    body::reorder(request.def, &mut marked);
+    Some(marked)
 }
 
 /// True if the eviction of a pod disrupts nothing, because the pod does not run or ends already.
