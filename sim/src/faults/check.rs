@@ -14,8 +14,8 @@ const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
 ///
 /// # Errors
 /// A text that names the rule, the key, the value and the remedy: for an empty id, no action, a
-/// probability outside 0 to 1, `every: 0`, an unknown class of operations, or an action that cannot
-/// work.
+/// probability outside 0 to 1, `every: 0`, an unknown class of operations, `goaway` with an action
+/// that gives no answer, or an action that cannot work.
 pub fn check(rule: &Rule) -> Result<(), String> {
     let Rule { id, matcher, actions, when, .. } = rule;
     if id.as_str().is_empty() {
@@ -37,7 +37,24 @@ pub fn check(rule: &Rule) -> Result<(), String> {
     if let Some(wrong) = wrong_class(&matcher.op) {
         return Err(format!("rule `{id}`: match.op {wrong}"));
     }
+    if let Some(name) = actions.iter().find_map(without_answer)
+        && actions.contains(&Action::Goaway)
+    {
+        return Err(format!(
+            "rule `{id}`: goaway goes with an answer, and {name} gives none; remove one of the two"
+        ));
+    }
     actions.iter().try_for_each(|action| check_action(id, matcher, action))
+}
+
+/// Returns the name of the action in rules if the call gets no answer; else `None`.
+fn without_answer(action: &Action) -> Option<&'static str> {
+    match action {
+        Action::Reset => Some("reset"),
+        Action::StreamReset => Some("streamReset"),
+        Action::Blackhole => Some("blackhole"),
+        _ => None,
+    }
 }
 
 /// Checks that an action can work in the rule `id` with this matcher.

@@ -263,7 +263,8 @@ impl<'a> Opening<'a> {
             door: self.door.clone(),
             client: self.client.clone(),
         });
-        Ok(Endpoint { url: format!("http://{address}"), address, certificates: None })
+        let url = format!("http://{}", host_of(None, address));
+        Ok(Endpoint { url, address, certificates: None })
     }
 
     /// Serves the admin port, and returns the endpoints of all listeners. Beyond loopback, makes a

@@ -143,10 +143,16 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let is_http1 = request.version() < http::Version::HTTP_2;
         let (answered, drain) = (self.service.call(request), self.drain.clone());
         Box::pin(async move {
-            let response = answered.await?;
+            let mut response = answered.await?;
             if response.extensions().get::<LastOfConnection>().is_some() {
+                // HTTP/1 sends the head before it learns of the drain. HTTP/2 forbids the header.
+                if is_http1 {
+                    let close = http::HeaderValue::from_static("close");
+                    response.headers_mut().insert(http::header::CONNECTION, close);
+                }
                 drain.cancel();
             }
             Ok(response)

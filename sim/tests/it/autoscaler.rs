@@ -54,7 +54,7 @@ fn server(sim: &Arc<Sim>, n_answered: &Arc<AtomicUsize>) -> Dial {
 }
 
 /// Serves a connection. The server lists the nodes of the cluster in each call. Its answers are a size;
-/// one to `GPULabel` is a failure.
+/// one to `GPULabel` is a failure, and one to `Cleanup` is the page of a proxy.
 fn serve(stream: impl Io + 'static, sim: &Arc<Sim>, n_answered: &Arc<AtomicUsize>) {
     let (sim, n_answered) = (Arc::clone(sim), Arc::clone(n_answered));
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
@@ -74,6 +74,11 @@ fn serve(stream: impl Io + 'static, sim: &Arc<Sim>, n_answered: &Arc<AtomicUsize
             if request.uri().path().ends_with("/PricingNodePrice") {
                 let answer = answer.header("grpc-status", "12");
                 return Ok(answer.body(Full::default().boxed()).expect(VALID));
+            }
+            if request.uri().path().ends_with("/Cleanup") {
+                let answer = Response::builder().status(502).header("content-type", "text/plain");
+                let page = Full::from("Bad Gateway\n");
+                return Ok(answer.body(page.boxed()).expect(VALID));
             }
             Ok::<_, Infallible>(answer.body(body.boxed()).expect(VALID))
         }
@@ -165,6 +170,15 @@ async fn a_call_is_forwarded_and_the_ledger_has_request_answer_and_calls_behind(
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_without_trailers_is_complete_in_the_ledger() {
+    let mut lab = Lab::new().await;
+    let answer = lab.call("Cleanup", &[]).await;
+    assert_eq!(answer, Err("HTTP 502 Bad Gateway".to_owned()));
+    let ended = lab.records().remove(0).ended.unwrap();
+    assert_eq!((ended.broken, ended.bytes), (None, 12));
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_action_disturbs_a_call_as_it_says() {
     let status = |code, message: &str| Action::GrpcStatus(GrpcStatus::new(code).message(message));
     // Action, outcome of the call, and number of calls that the server answered.
@@ -227,6 +241,28 @@ async fn a_server_that_cannot_be_reached_is_unavailable_by_name() {
     let mut lab = Lab { sim, n_answered: Arc::default(), client };
     let (code, text, _) = lab.call("Refresh", &[]).await.unwrap();
     assert_eq!((code, text.contains("127.0.0.1:1: refused")), (14, true), "{text}");
+    assert!(text.starts_with("the sim cannot reach the server behind autoscaler: "), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_fails_at_a_reached_server_is_not_a_failure_to_connect() {
+    let sim = Arc::new(Sim::builder().start());
+    let dial: Dial = Arc::new(move || {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        tokio::spawn(async move {
+            let service = service_fn(async |_: Request<hyper::body::Incoming>| {
+                Err::<Response<Full<Bytes>>, _>(io::Error::other("broken"))
+            });
+            let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            drop(http.serve_connection(TokioIo::new(theirs), service).await);
+        });
+        Box::pin(async move { Ok(Box::new(ours) as Box<dyn Io>) })
+    });
+    let client = connect(&sim, dial).await;
+    let mut lab = Lab { sim, n_answered: Arc::default(), client };
+    let (code, text, _) = lab.call("Refresh", &[]).await.unwrap();
+    let said = "the server behind autoscaler did not answer a call: ";
+    assert_eq!((code, text.starts_with(said)), (14, true), "{text}");
 }
 
 #[tokio::test]
@@ -275,6 +311,17 @@ fn a_rule_that_its_face_cannot_carry_out_is_refused_by_name() {
     ] {
         let refused = sim::faults::check(&Rule::new("r", [action]).on(face)).unwrap_err();
         assert!(refused.contains(wanted), "{refused}");
+    }
+    for (action, name) in [
+        (Action::Reset, "reset"),
+        (Action::StreamReset, "streamReset"),
+        (Action::Blackhole, "blackhole"),
+    ] {
+        let rule = Rule::new("r", [Action::Goaway, action]);
+        let wanted = format!(
+            "rule `r`: goaway goes with an answer, and {name} gives none; remove one of the two"
+        );
+        assert_eq!(sim::faults::check(&rule), Err(wanted));
     }
     let text = r#"{"id": "r", "match": {"protocol": "grpc.ca", "op": "Refresh"}, "do": [{"grpcStatus": {"code": 14}}, "goaway"]}"#;
     let rule: Rule = serde_json::from_str(text).unwrap();

@@ -212,3 +212,33 @@ fn same(ours: &[String], theirs: &[String]) {
     }
     assert_eq!(ours.len(), theirs.len());
 }
+
+#[tokio::test]
+async fn a_goaway_closes_a_connection_of_http_1_after_its_answer() {
+    let sim = lab();
+    let rule = Rule::new("goaway", [Action::Goaway]).nth(2);
+    sim.fault(rule).expect("the rule is valid").keep();
+    let endpoints = sim.listen(ListenOptions::default()).await.expect("the sim listens");
+    let connector = wire::connector(&endpoints, &["http/1.1"]);
+    let address = endpoints.vcenters["vc0"].address;
+    let (pipe, serve) = sim.vcenter("vc0").expect("every world has vc0").pipe("");
+    tokio::spawn(serve);
+    let stream = wire::tls(&connector, address, "localhost").await.expect("a connection");
+    for (name, mut sender) in
+        [("pipe", wire::http(pipe).await), ("socket", wire::http(stream).await)]
+    {
+        let mut headers = Vec::new();
+        for _ in 0..2 {
+            let request = Request::get("/sdk/vimServiceVersions.xml").header(header::HOST, "vc");
+            let request = request.body(Full::default()).expect("the request is valid");
+            let response = sender.send_request(request).await.expect("the connection answers");
+            headers.push(response.headers().get(header::CONNECTION).cloned());
+            response.into_body().collect().await.expect("the answer is complete");
+        }
+        assert_eq!(headers, [None, Some("close".parse().unwrap())], "{name}");
+        sender.ready().await.expect_err(name);
+        sim.heal();
+        let rule = Rule::new("goaway", [Action::Goaway]).nth(2);
+        sim.fault(rule).expect("the rule is valid").keep();
+    }
+}

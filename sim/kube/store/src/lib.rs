@@ -31,6 +31,7 @@ mod decide;
 mod key;
 mod kind;
 mod object;
+mod options;
 mod patch;
 mod resources;
 mod schema;
@@ -50,6 +51,7 @@ pub use kind::custom::{Conversion, Custom, CustomVersion, Scale, compare_version
 pub(crate) use kind::{Check, Strategy};
 pub use kind::{MergeRule, ResourceDef, SelectableField};
 pub use object::names::NameRule;
+pub use options::DeleteOptions;
 #[cfg(fuzzing)]
 pub use patch::strategic_merge_patch_of;
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};

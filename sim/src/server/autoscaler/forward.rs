@@ -1,5 +1,6 @@
 //! Sends calls to the server behind the face, over one HTTP/2 connection that is opened when needed.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -34,6 +35,25 @@ pub(super) struct ForwardedAnswer {
     pub(super) trailers: Option<HeaderMap>,
 }
 
+/// Reason why a call has no answer.
+#[derive(Debug)]
+pub(super) enum ForwardError {
+    /// The sim has no connection to the server.
+    Connect(String),
+    /// The server, or the connection to it, ended the call without an answer.
+    Call(String),
+}
+
+impl fmt::Display for ForwardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = format_args!("the server behind {}", super::AUTOSCALER);
+        match self {
+            Self::Connect(why) => write!(f, "the sim cannot reach {server}: {why}"),
+            Self::Call(why) => write!(f, "{server} did not answer a call: {why}"),
+        }
+    }
+}
+
 pub(super) struct Forward {
     dial: Dial,
     connection: Mutex<Option<Connection>>,
@@ -49,11 +69,13 @@ impl Forward {
     pub(super) async fn send(
         &self,
         request: http::Request<Bytes>,
-    ) -> Result<ForwardedAnswer, String> {
-        let mut sender = self.sender().await.map_err(|err| err.to_string())?;
-        let response = sender.send_request(forwarded(request)?).await;
-        let (head, body) = response.map_err(|err| chain(&err))?.into_parts();
-        let body = body.collect().await.map_err(|err| chain(&err))?;
+    ) -> Result<ForwardedAnswer, ForwardError> {
+        let failed = |err: hyper::Error| ForwardError::Call(chain(&err));
+        let connected = self.sender().await;
+        let mut sender = connected.map_err(|err| ForwardError::Connect(err.to_string()))?;
+        let request = forwarded(request).map_err(ForwardError::Call)?;
+        let (head, body) = sender.send_request(request).await.map_err(failed)?.into_parts();
+        let body = body.collect().await.map_err(failed)?;
         let trailers = body.trailers().cloned();
         Ok(ForwardedAnswer { head, body: body.to_bytes(), trailers })
     }

@@ -101,7 +101,7 @@ impl AutoscalerFace {
     }
 
     /// Sends a call on, and returns the answer of the server. Code 14 says that the server cannot be
-    /// reached.
+    /// reached or did not answer.
     pub(crate) async fn handle(&self, call: &Call, request: http::Request<Bytes>) -> Reply {
         let first = self.ledger.next_seq();
         let answered = self.forward.send(request).await;
@@ -109,8 +109,8 @@ impl AutoscalerFace {
         let ForwardedAnswer { head, body, trailers } = match answered {
             Ok(answer) => answer,
             Err(why) => {
-                let text = format!("the sim cannot reach the server behind {AUTOSCALER}: {why}");
-                return Self::grpc_status(&GrpcStatus::new(UNAVAILABLE).message(text));
+                let status = GrpcStatus::new(UNAVAILABLE).message(why.to_string());
+                return Self::grpc_status(&status);
             }
         };
         let status = status(&head.headers).or_else(|| trailers.as_ref().and_then(status));

@@ -130,6 +130,10 @@ impl HttpBody for Watched {
                 if self.open.is_some() {
                     self.bytes += data.len() as u64;
                 }
+                if self.cut.is_none() && self.inner.is_end_stream() {
+                    // The transport does not ask a body again that says that it has ended.
+                    self.close(None);
+                }
                 Poll::Ready(Some(Ok(Frame::data(data))))
             }
         }

@@ -174,6 +174,7 @@ impl<'a> Execution<'a> {
             Reaction::VirtualMachine { path, step } => self.run_step(&path, step),
             Reaction::Workloads => self.settle_workloads(),
             Reaction::Pod { path, uid, step } => self.pod_step(&path, &uid, step),
+            Reaction::NodeMissing { node } => self.node_missing(&node),
             Reaction::EventExpires { plane, key, revision } => {
                 self.expire(plane, &key, revision);
             }

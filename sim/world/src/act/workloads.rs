@@ -8,7 +8,7 @@ use crate::control_plane::ControlPlane;
 use crate::event::Event;
 use crate::objects::{self, GroupResource, Key};
 use crate::reactions::{Completion, Held, Reaction, Step};
-use crate::workloads::{self, STAGES};
+use crate::workloads::{self, STAGES, lost};
 
 impl Execution<'_> {
     /// Switches the scheduler and the controllers on or off.
@@ -50,13 +50,36 @@ impl Execution<'_> {
         }
         let now = self.now.timestamp(self.state.epoch);
         for stage in STAGES {
-            for command in stage(&self.state.cluster, now) {
-                // The store refuses a request if a client has sent a template that makes no valid
-                // pod, or if an earlier request has changed the object. The next pass tries again.
-                let _ = self.objects(ControlPlane::Workload, command);
-            }
+            self.send_all(stage(&self.state.cluster, now));
         }
         self.schedule_pods();
+        self.schedule_missing_nodes();
+    }
+
+    fn send_all(&mut self, commands: Vec<objects::Command>) {
+        for command in commands {
+            // The store refuses a request if a client has sent a template that makes no valid pod,
+            // or if an earlier request has changed the object. The next pass tries again.
+            let _ = self.objects(ControlPlane::Workload, command);
+        }
+    }
+
+    /// Schedules a look at each missing Node that has pods.
+    fn schedule_missing_nodes(&mut self) {
+        let is_new = |node: &&str| !self.state.workloads.missing_nodes.contains(*node);
+        let missing = lost::missing_nodes(&self.state.cluster);
+        let new: Vec<String> = missing.into_iter().filter(is_new).map(str::to_owned).collect();
+        for node in new {
+            self.schedule_at(self.now + lost::QUARANTINE, Reaction::NodeMissing { node });
+        }
+    }
+
+    /// Removes the pods of a Node that is still missing.
+    pub(super) fn node_missing(&mut self, node: &str) {
+        if self.state.workloads.run {
+            let now = self.now.timestamp(self.state.epoch);
+            self.send_all(lost::collect(&self.state.cluster, node, now));
+        }
     }
 
     /// Schedules the next step of each pod on a Node with a running kubelet.

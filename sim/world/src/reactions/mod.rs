@@ -132,6 +132,11 @@ pub enum Reaction {
         /// Step that the pod completes.
         step: Step,
     },
+    /// The control plane removes the pods of a Node that is missing, unless the Node exists again.
+    NodeMissing {
+        /// Name of the Node.
+        node: String,
+    },
     /// An API server deletes a Kubernetes Event whose time to live has ended.
     EventExpires {
         /// API server that keeps the Kubernetes Event.

@@ -3,6 +3,7 @@
 //! Follows `kubernetes: pkg/controller/disruption/disruption.go`. An evicted pod that is not gone
 //! counts as gone as long as it exists; the real controller gives up after two minutes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::owned::generation;
 use super::{
     has_condition, is_terminating, list, map, name, namespace, number, seconds, set_condition,
-    status_update, text,
+    status_update, text, uid,
 };
 use crate::objects::{Command, GroupResource, Key, LabelSelector, Store};
 
@@ -94,25 +95,37 @@ fn scaled(value: &Value, n: i64) -> i64 {
     }
 }
 
-/// Sum of the replicas of the controllers that own the pods.
+/// Sum of the replicas of the controllers that own the pods, each counted once.
 fn scale_of_owners(store: &Store, pods: &[&Value]) -> i64 {
-    let mut seen: Vec<&str> = Vec::new();
-    let mut sum = 0;
-    for pod in pods {
-        let owners = list(pod, "/metadata/ownerReferences");
-        let Some(owner) = owners.iter().find(|it| it["controller"] == true) else { continue };
-        let uid = text(owner, "/uid");
-        let resource = match text(owner, "/kind") {
-            "ReplicaSet" => GroupResource::of("apps", "replicasets"),
-            "StatefulSet" => GroupResource::of("apps", "statefulsets"),
-            "ReplicationController" => GroupResource::core("replicationcontrollers"),
-            _ => continue,
-        };
-        if !seen.contains(&uid) {
-            seen.push(uid);
-            let found = store.get(&Key::new(resource, namespace(pod), text(owner, "/name")));
-            sum += found.and_then(|it| number(it, "/spec/replicas")).unwrap_or_default();
-        }
-    }
-    sum
+    let controllers = pods.iter().filter_map(|pod| scaled_controller(store, pod));
+    let scale = |it: &Value| number(it, "/spec/replicas").unwrap_or_default();
+    let scales: BTreeMap<&str, i64> = controllers.map(|it| (uid(it), scale(it))).collect();
+    scales.values().sum()
+}
+
+/// The object that scales a pod: the Deployment of its ReplicaSet, else its controller.
+fn scaled_controller<'a>(store: &'a Store, pod: &Value) -> Option<&'a Value> {
+    let controller = controller(store, pod)?;
+    let is_of_deployment = owner(controller).is_some_and(|it| it["kind"] == "Deployment");
+    let above = is_of_deployment.then(|| self::controller(store, controller)).flatten();
+    above.or(Some(controller))
+}
+
+/// The object that controls an object, if it has a scale and exists.
+fn controller<'a>(store: &'a Store, object: &Value) -> Option<&'a Value> {
+    let owner = owner(object)?;
+    let resource = match text(owner, "/kind") {
+        "Deployment" => GroupResource::of("apps", "deployments"),
+        "ReplicaSet" => GroupResource::of("apps", "replicasets"),
+        "StatefulSet" => GroupResource::of("apps", "statefulsets"),
+        "ReplicationController" => GroupResource::core("replicationcontrollers"),
+        _ => return None,
+    };
+    let found = store.get(&Key::new(resource, namespace(object), text(owner, "/name")))?;
+    (owner["uid"] == uid(found)).then_some(found)
+}
+
+/// The owner reference of the controller of an object.
+fn owner(object: &Value) -> Option<&Value> {
+    list(object, "/metadata/ownerReferences").iter().find(|it| it["controller"] == true)
 }

@@ -46,12 +46,14 @@ fn settle_one(store: &Store, sets: &GroupResource, set: &Value) -> Vec<Command> 
     if is_terminating(set) {
         return commands;
     }
-    // A pod goes with its Node, or when the template changes, or if another pod of the set is there.
-    let is_current = |pod: &Value| pod["metadata"]["labels"][HASH] == revision.as_str();
+    // A pod goes with its Node, or when the template changes (unless updates wait for a deletion), or
+    // if another pod of the set is there.
+    let waits = set["spec"]["updateStrategy"]["type"] == "OnDelete";
+    let is_kept = |pod: &Value| waits || pod["metadata"]["labels"][HASH] == revision.as_str();
     let mut served: Vec<&str> = Vec::new();
     for pod in &ours {
         let node = node_of(pod);
-        if wanted.contains(&node) && is_current(pod) && !served.contains(&node) {
+        if wanted.contains(&node) && is_kept(pod) && !served.contains(&node) {
             served.push(node);
         } else {
             commands.push(Command::delete(key_of("pods", pod)));

@@ -8,22 +8,25 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::owned::{is_active, owned, pod, reference, sort_by_value};
+use super::tracking::{self, Tally};
 use super::{
-    count, has_condition, is_terminating, key_of, number, seconds, set_condition, status_update,
-    text,
+    count, has_condition, is_terminating, key_of, list, number, seconds, set_condition,
+    status_update, text,
 };
 use crate::objects::{Command, GroupResource, Store};
 
-/// Returns the creations and deletions of pods, and the statuses of the Jobs.
+/// Returns the creations and deletions of pods, the removals of their finalizers, and the statuses
+/// of the Jobs.
 pub(super) fn settle(store: &Store, now: Timestamp) -> Vec<Command> {
     let jobs = GroupResource::of("batch", "jobs");
     let all = store.all(&jobs).map(Arc::as_ref);
     all.filter(|job| !is_over(job) && text(job, "/spec/completionMode") != "Indexed")
         .flat_map(|job| settle_one(store, &jobs, job, now))
+        .chain(tracking::release_others(store))
         .collect()
 }
 
-fn is_over(job: &Value) -> bool {
+pub(super) fn is_over(job: &Value) -> bool {
     has_condition(job, "Complete") || has_condition(job, "Failed")
 }
 
@@ -31,44 +34,52 @@ fn settle_one(store: &Store, jobs: &GroupResource, job: &Value, now: Timestamp) 
     let resource = GroupResource::core("pods");
     let pods: Vec<&Value> = owned(store, &resource, job);
     let mut active: Vec<&Value> = pods.iter().copied().filter(|pod| is_active(pod)).collect();
-    let ended = |phase: &str| pods.iter().filter(|pod| text(pod, "/status/phase") == phase).count();
-    // The counts never fall, also if a client removes pods that have ended.
-    let before = |field: &str| size(number(&job["status"], field)).unwrap_or_default();
-    let n_succeeded = ended("Succeeded").max(before("/succeeded"));
-    let n_failed = ended("Failed").max(before("/failed"));
+    let tally = Tally::of(job, &pods);
     let completions = size(number(job, "/spec/completions"));
     let limit = size(number(job, "/spec/backoffLimit")).unwrap_or(6);
     let end = match completions {
-        _ if n_failed > limit => Some(End::Failed),
-        Some(wanted) if n_succeeded >= wanted => Some(End::Complete),
-        None if n_succeeded > 0 && active.is_empty() => Some(End::Complete),
+        _ if tally.n_failed() > limit => Some(End::Failed),
+        Some(wanted) if tally.n_succeeded() >= wanted => Some(End::Complete),
+        None if tally.n_succeeded() > 0 && active.is_empty() => Some(End::Complete),
         _ => None,
     };
     let is_stopped = end.is_some() || job["spec"]["suspend"] == true || is_terminating(job);
     let parallelism = size(number(job, "/spec/parallelism")).unwrap_or(1);
     let wanted = match completions {
         _ if is_stopped => 0,
-        Some(completions) => parallelism.min(completions.saturating_sub(n_succeeded)),
-        None if n_succeeded > 0 => active.len().min(parallelism),
+        Some(completions) => parallelism.min(completions.saturating_sub(tally.n_succeeded())),
+        None if tally.n_succeeded() > 0 => active.len().min(parallelism),
         None => parallelism,
     };
-    let status = status(job, &active, (n_succeeded, n_failed), end, now);
+    let status = status(job, &active, &tally, end, now);
     let mut commands: Vec<Command> = status_update(jobs, job, status).into_iter().collect();
+    commands.extend(pods.iter().filter_map(|pod| tracking::counted(job, pod)));
     if active.len() > wanted {
         sort_by_value(&mut active);
         let surplus = active.len() - wanted;
-        let deletion = |pod: &&Value| Command::delete(key_of("pods", pod));
-        commands.extend(active.iter().take(surplus).map(deletion));
+        for pod in active.iter().take(surplus) {
+            // The pods that a failed Job stops have failed. Any other pod that a Job stops does not
+            // count.
+            commands.extend((end != Some(End::Failed)).then(|| tracking::released(pod)));
+            commands.push(Command::delete(key_of("pods", pod)));
+        }
     }
     let missing = active.len()..wanted;
-    commands
-        .extend(missing.map(|_| {
-            pod(job, &job["spec"]["template"], reference(job, "batch/v1", "Job"), |_| {})
-        }));
+    commands.extend(missing.map(|_| new_pod(job)));
     commands
 }
 
-fn size(n: Option<i64>) -> Option<usize> {
+fn new_pod(job: &Value) -> Command {
+    pod(job, &job["spec"]["template"], reference(job, "batch/v1", "Job"), |pod| {
+        let mut finalizers = list(pod, "/metadata/finalizers").to_vec();
+        if !finalizers.iter().any(|it| it == tracking::FINALIZER) {
+            finalizers.push(tracking::FINALIZER.into());
+        }
+        pod["metadata"]["finalizers"] = finalizers.into();
+    })
+}
+
+pub(super) fn size(n: Option<i64>) -> Option<usize> {
     n.and_then(|it| usize::try_from(it).ok())
 }
 
@@ -97,7 +108,7 @@ impl End {
 fn status(
     job: &Value,
     active: &[&Value],
-    (n_succeeded, n_failed): (usize, usize),
+    tally: &Tally,
     end: Option<End>,
     now: Timestamp,
 ) -> Value {
@@ -119,7 +130,10 @@ fn status(
     } else if has_condition(job, "Suspended") {
         set("Suspended", false, "JobResumed", "Job resumed");
     }
-    for (kind, reason, message) in end.map(End::conditions).into_iter().flatten() {
+    // The Job is over when every pod is counted.
+    let n_conditions = if tally.is_counted() { 2 } else { 1 };
+    let conditions_of_end = end.map(End::conditions).into_iter().flatten().take(n_conditions);
+    for (kind, reason, message) in conditions_of_end {
         set(kind, true, reason, message);
     }
     if !conditions.is_empty() {
@@ -129,14 +143,12 @@ fn status(
         let start = job["status"].get("startTime").cloned().unwrap_or_else(|| now.clone());
         status.insert("startTime".into(), start);
     }
-    if end == Some(End::Complete) {
+    if end == Some(End::Complete) && tally.is_counted() {
         status.insert("completionTime".into(), now.clone());
     }
     count(&mut status, "active", if end.is_some() { 0 } else { active.len() });
-    count(&mut status, "succeeded", n_succeeded);
-    count(&mut status, "failed", n_failed);
+    tally.write(&mut status);
     status.insert("terminating".into(), 0.into());
-    status.insert("uncountedTerminatedPods".into(), json!({}));
     let n_ready = active.iter().filter(|pod| has_condition(pod, "Ready")).count();
     status.insert("ready".into(), if end.is_some() { 0 } else { n_ready }.into());
     status.into()

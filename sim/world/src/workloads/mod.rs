@@ -15,6 +15,7 @@ mod deployments;
 mod fit;
 mod garbage;
 mod jobs;
+pub(crate) mod lost;
 mod owned;
 mod pods;
 mod replicas;
@@ -22,8 +23,9 @@ mod schedule;
 mod taints;
 #[cfg(test)]
 mod tests;
+mod tracking;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,8 @@ pub struct Workloads {
     pub(crate) is_due: bool,
     /// The step of each pod that is in the queue of reactions, by the uid of the pod.
     pub(crate) pods: BTreeMap<String, Step>,
+    /// Names of the Nodes whose pods a look in the queue of reactions will remove.
+    pub(crate) missing_nodes: BTreeSet<String>,
 }
 
 impl Workloads {
@@ -54,6 +58,9 @@ impl Workloads {
             Reaction::Workloads => self.is_due = true,
             Reaction::Pod { uid, step, .. } => {
                 self.pods.insert(uid.clone(), *step);
+            }
+            Reaction::NodeMissing { node } => {
+                self.missing_nodes.insert(node.clone());
             }
             _ => {}
         }
@@ -65,6 +72,9 @@ impl Workloads {
             Reaction::Workloads => self.is_due = false,
             Reaction::Pod { uid, step, .. } if self.pods.get(uid) == Some(step) => {
                 self.pods.remove(uid);
+            }
+            Reaction::NodeMissing { node } => {
+                self.missing_nodes.remove(node);
             }
             _ => {}
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{is_terminating, list, name, namespace, number, text, uid};
-use crate::objects::{Command, GroupResource, Store};
+use super::{is_terminating, key_of, list, name, namespace, number, text, uid};
+use crate::objects::{Command, GroupResource, PatchKind, Store};
 
 /// The owner reference of a controller of this apiVersion and kind.
 pub(super) fn reference(owner: &Value, api_version: &str, kind: &str) -> Value {
@@ -52,6 +52,19 @@ pub(super) fn pod(
     }
     change(&mut pod);
     Command::create(GroupResource::core("pods"), namespace(owner), pod)
+}
+
+/// Returns the request that removes a finalizer of an object.
+pub(super) fn without_finalizer(
+    resource: impl Into<GroupResource>,
+    object: &Value,
+    finalizer: &str,
+) -> Command {
+    let finalizers = list(object, "/metadata/finalizers");
+    let rest: Vec<&Value> = finalizers.iter().filter(|it| *it != finalizer).collect();
+    let rest = if rest.is_empty() { Value::Null } else { json!(rest) };
+    let patch = json!({"metadata": {"finalizers": rest}});
+    Command::patch(key_of(resource, object), PatchKind::Merge, patch)
 }
 
 /// True if the pod counts as a replica: it has not ended and is not being deleted.

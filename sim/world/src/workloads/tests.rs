@@ -1,5 +1,11 @@
 //! Tests of the scheduler, the controllers and the pods in a world.
 
+mod budgets;
+mod jobs;
+mod lost_nodes;
+mod owners;
+mod rollouts;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -89,6 +95,12 @@ fn evict(name: &str) -> Write {
         subresource: Some(Subresource::Eviction),
         ..Write::create("pods", "default", object)
     }
+}
+
+fn with_propagation(deletion: Write, propagation: crate::objects::Propagation) -> Write {
+    let Action::Delete { preconditions, mut how } = deletion.action else { panic!() };
+    how.propagation = Some(propagation);
+    Write { action: Action::Delete { preconditions, how }, ..deletion }
 }
 
 fn delete(resource: &str, name: &str) -> Write {
@@ -226,7 +238,7 @@ fn a_replica_set_replaces_the_pods_of_a_node_that_goes() {
     create(&mut world, 1, "replicasets.apps", "a", workload("800m", json!({"replicas": 2})));
     world.advance(at(5));
     write(&mut world, 6, Write::delete(Key::node("node-0001")));
-    world.advance(at(10));
+    world.advance(at(50));
     let nodes: Vec<&str> = pods(&world).iter().map(|pod| text(pod, "/spec/nodeName")).collect();
     assert_eq!(nodes, ["node-0002", "node-0002"]);
     assert_eq!(running(&world), 2);
@@ -322,12 +334,7 @@ fn an_owner_that_is_deleted_in_the_foreground_goes_after_its_pods() {
     let mut world = lab();
     create(&mut world, 1, "replicasets.apps", "a", workload("300m", json!({"replicas": 2})));
     world.advance(at(6));
-    let foreground = |propagation| {
-        let command = delete("replicasets.apps", "a");
-        let Action::Delete { preconditions, mut how } = command.action else { panic!() };
-        how.propagation = Some(propagation);
-        Write { action: Action::Delete { preconditions, how }, ..delete("replicasets.apps", "a") }
-    };
+    let foreground = |propagation| with_propagation(delete("replicasets.apps", "a"), propagation);
     write(&mut world, 7, foreground(crate::objects::Propagation::Foreground));
     assert!(get(&world, "replicasets.apps", "a")["metadata"]["deletionTimestamp"].is_string());
     world.advance(at(20));
@@ -351,6 +358,8 @@ fn a_world_without_workloads_leaves_pods_and_replica_sets_alone() {
         json!({"phase": "Pending", "qosClass": "BestEffort"})
     );
     assert!(world.workloads.is_default());
+    let snapshot = serde_json::to_value(world.state()).unwrap();
+    assert!(snapshot.get("cluster").is_some() && snapshot.get("workloads").is_none());
     world.apply(at(61), Command::SetWorkloads { run: true }).unwrap();
     world.advance(at(70));
     assert_eq!(running(&world), 3);

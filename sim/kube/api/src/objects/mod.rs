@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use kube_sim_store::{
-    Action, Command, Effect, FieldErrors, FieldSelector, GroupResource, Key, LabelSelector, Page,
-    Paging, ResourceDef, Selection, Status, Store, Subresource,
+    Action, Command, DeleteOptions, Effect, FieldErrors, FieldSelector, GroupResource, Key,
+    LabelSelector, Page, Paging, ResourceDef, Selection, Status, Store, Subresource,
 };
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use crate::answer::render::Rendering;
 use crate::answer::{self, Reply, failure, warnings};
 use crate::backend::Cluster;
 use crate::request::Request;
-use crate::request::options::{self, DeleteOptions, WriteOptions};
+use crate::request::options::{self, WriteOptions};
 use crate::request::route::{Target, Verb};
 use encodings::EncodingCache;
 
@@ -219,7 +219,7 @@ impl Objects {
         target: &Target,
     ) -> Result<Reply, Status> {
         let rendering = Rendering::of(&self.cluster, def, request)?;
-        let options = DeleteOptions::read(request)?;
+        let options = options::delete_options(request)?;
         let (object, effect, _) = self.apply(deletion(key(def, target), def, &options))?;
         if effect == Effect::Deleted && !def.returns_deleted {
             return Ok(answer::deleted(def, &object).with_objects(vec![object]));
@@ -241,7 +241,7 @@ impl Objects {
     ) -> Result<Reply, Status> {
         let rendering = Rendering::of(&self.cluster, def, request)?;
         let selection = selection(def, request, target)?;
-        let options = DeleteOptions::read(request)?;
+        let options = options::delete_options(request)?;
         let paging = paging(request)?;
         let mut page = self.cluster.read(|store| store.list(&def.id, &selection, &paging))?;
         for object in &page.items {
@@ -397,7 +397,7 @@ fn paging(request: &Request) -> Result<Paging, Status> {
 }
 
 fn deletion(key: Key, def: &ResourceDef, options: &DeleteOptions) -> Command {
-    let DeleteOptions { preconditions, how, dry_run } = options.clone();
+    let DeleteOptions { preconditions, how, dry_run, .. } = options.clone();
     Command {
         action: Action::Delete { preconditions, how },
         dry_run,

@@ -2,10 +2,8 @@
 //!
 //! Checks follow `apimachinery: pkg/apis/meta/v1/validation`.
 
-use kube_sim_store::{
-    Deletion, FieldErrors, FieldValidation, Preconditions, Propagation, Status, json_type,
-};
-use serde_json::Value;
+use kube_sim_store::{DeleteOptions, FieldErrors, FieldValidation, Status, json_type};
+use serde_json::{Map, Value};
 
 use crate::query::Query;
 use crate::request::Request;
@@ -56,74 +54,43 @@ impl WriteOptions {
     }
 }
 
-/// Options of a deletion.
+/// Reads and checks the options of a deletion: those in the body, or those in the query if the body
+/// is empty.
 ///
 /// This server has no garbage collector: an object deleted in the foreground, or with its
 /// dependents orphaned, stays until a client removes the finalizer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeleteOptions {
-    pub(crate) preconditions: Preconditions,
-    pub(crate) how: Deletion,
-    pub(crate) dry_run: bool,
+///
+/// # Errors
+/// 400, 413 or 415 for unreadable options, 422 for invalid ones.
+pub(crate) fn delete_options(request: &Request) -> Result<DeleteOptions, Status> {
+    let body = request.delete_options()?;
+    if body.is_null() {
+        return DeleteOptions::read(&in_query(&request.query)?);
+    }
+    check_kind(&body)?;
+    check_types(&body)?;
+    DeleteOptions::read(&body)
 }
 
-impl DeleteOptions {
-    /// Reads and checks the options of a deletion: those in the body, or those in the query if the
-    /// body is empty.
-    ///
-    /// # Errors
-    /// 400, 413 or 415 for unreadable options, 422 for invalid ones.
-    pub(crate) fn read(request: &Request) -> Result<Self, Status> {
-        let body = request.delete_options()?;
-        let query = &request.query;
-        let mut errors = FieldErrors::default();
-        let given = |field: &str| body.get(field).filter(|it| !it.is_null());
-        let (policy, orphans, dry_run_asked): (Option<&str>, Option<bool>, Vec<&str>) =
-            if body.is_null() {
-                query.integer("gracePeriodSeconds").map_err(Status::bad_request)?;
-                let policy = Some(query.get("propagationPolicy")).filter(|it| !it.is_empty());
-                let asked = query.all("dryRun").filter(|it| !it.is_empty()).collect();
-                let orphans = query.has("orphanDependents").then(|| query.flag("orphanDependents"));
-                (policy, orphans, asked)
-            } else {
-                check_kind(&body)?;
-                check_types(&body)?;
-                let asked = given("dryRun").and_then(Value::as_array);
-                let asked = asked.into_iter().flatten().filter_map(Value::as_str).collect();
-                let policy = given("propagationPolicy").and_then(Value::as_str);
-                (policy, given("orphanDependents").and_then(Value::as_bool), asked)
-            };
-        if let (Some(policy), Some(_)) = (policy, orphans) {
-            errors.invalid(
-                "propagationPolicy",
-                &policy.into(),
-                "orphanDependents and deletionPropagation cannot be both set",
-            );
-        }
-        let policies = ["Foreground", "Background", "Orphan", "nil"];
-        if let Some(policy) = policy.filter(|it| !policies[..3].contains(it)) {
-            errors.not_supported("propagationPolicy", policy, &policies);
-        }
-        let dry_run = dry_run(&dry_run_asked, &mut errors);
-        let text = |pointer| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let preconditions = Preconditions {
-            uid: text("/preconditions/uid"),
-            resource_version: text("/preconditions/resourceVersion"),
-        };
-        let propagation = match (policy, orphans) {
-            (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
-            (Some("Foreground"), _) => Some(Propagation::Foreground),
-            (Some(_), _) | (None, Some(false)) => Some(Propagation::Background),
-            (None, None) => None,
-        };
-        let grace_seconds = match given("gracePeriodSeconds") {
-            Some(grace) => grace.as_i64(),
-            None if body.is_null() => query.get("gracePeriodSeconds").parse().ok(),
-            None => None,
-        };
-        let how = Deletion { propagation, grace_seconds };
-        checked(Self { preconditions, how, dry_run }, "DeleteOptions", errors)
+/// Returns the `DeleteOptions` that a query spells out.
+///
+/// # Errors
+/// 400 if the grace period is not a number.
+fn in_query(query: &Query) -> Result<Value, Status> {
+    let mut options = Map::new();
+    if let Some(grace) = query.integer("gracePeriodSeconds").map_err(Status::bad_request)? {
+        options.insert("gracePeriodSeconds".into(), grace.into());
     }
+    let policy = query.get("propagationPolicy");
+    if !policy.is_empty() {
+        options.insert("propagationPolicy".into(), policy.into());
+    }
+    if query.has("orphanDependents") {
+        options.insert("orphanDependents".into(), query.flag("orphanDependents").into());
+    }
+    let dry_runs: Vec<&str> = query.all("dryRun").filter(|it| !it.is_empty()).collect();
+    options.insert("dryRun".into(), dry_runs.into());
+    Ok(options.into())
 }
 
 fn check_kind(body: &Value) -> Result<(), Status> {

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use super::create::settle_namespace;
 use super::delete::check_preconditions;
 use super::eviction::success;
 use super::{Request, body, pods, seconds};
@@ -14,12 +15,13 @@ impl Store {
     /// Decides the binding of a pod to the Node in `target` of the body. The Node need not exist.
     ///
     /// # Errors
-    /// 400 for an unreadable body or another name in it, 404 if the pod does not exist, 409 if the
-    /// pod has a Node, is being deleted or has scheduling gates, or for unmet preconditions, 500
-    /// for an invalid target.
+    /// 400 for an unreadable body or another name or namespace in it, 404 if the pod does not
+    /// exist, 409 if the pod has a Node, is being deleted or has scheduling gates, or for unmet
+    /// preconditions, 500 for an invalid target.
     pub(super) fn bind(&self, request: &Request<'_>, binding: Value) -> Result<Decision, Status> {
-        let body::Body { object: binding, warnings } =
+        let body::Body { object: mut binding, warnings } =
             body::read_part(request, binding, &["v1"], "Binding")?;
+        settle_namespace(&request.key, &mut binding)?;
         let name = &request.key.name;
         if meta::text(&binding, "name") != name {
             let why = "name in URL does not match name in Binding object";

@@ -19,19 +19,30 @@ impl Store {
         preconditions: &Preconditions,
         how: &Deletion,
     ) -> Result<Decision, Status> {
-        let Request { def, key, now, .. } = request;
+        let Request { def, key, .. } = request;
         if let Some(why) = (def.strategy.refuse_delete)(&key.name) {
             return Err(Status::forbidden(&def.id, &key.name, why));
         }
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
-        let existing = &self.in_version(def, &def.version, existing)?;
-        check_preconditions(request, preconditions, existing)?;
+        let existing = self.in_version(def, &def.version, existing)?;
+        check_preconditions(request, preconditions, &existing)?;
+        Ok(self.delete_object(request, &existing, how))
+    }
+
+    /// Decides the deletion of the object at the key of the request, in the state `existing`.
+    pub(super) fn delete_object(
+        &self,
+        request: &Request<'_>,
+        existing: &Arc<Value>,
+        how: &Deletion,
+    ) -> Decision {
+        let Request { def, key, now, .. } = request;
         if let Some(begin) = def.strategy.begin_delete {
-            return Ok(self.begin_delete(request, begin, existing, how));
+            return self.begin_delete(request, begin, existing, how);
         }
         let (grace, is_pending) = grace(request, existing, how);
         if is_pending {
-            return Ok(unchanged(existing));
+            return unchanged(existing);
         }
         let mut object = existing.as_ref().clone();
         if let Some(grace) = grace {
@@ -39,16 +50,16 @@ impl Store {
         }
         let is_collected = def.strategy.uses_gc_finalizers && set_gc_finalizers(&mut object, how);
         if !meta::has_finalizers(&object) && grace.is_none_or(|seconds| seconds == 0) {
-            return Ok(self.remove(request, existing, object, grace.is_some()));
+            return self.remove(request, existing, object, grace.is_some());
         }
         if grace.is_none() {
             if meta::is_terminating(existing) && !is_collected {
-                return Ok(unchanged(existing));
+                return unchanged(existing);
             }
             mark(&mut object, *now, 0);
         }
         super::body::arrange(def, &def.version, &mut object);
-        Ok(self.change(key.clone(), Op::Modified, Effect::Terminating, object))
+        self.change(key.clone(), Op::Modified, Effect::Terminating, object)
     }
 
     /// Returns the removal of the object at `key` at the end of its lifetime; `None` if no object

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::create::settle_namespace;
 use super::delete::check_preconditions;
 use super::{Request, body, pods, seconds};
 use crate::object::{fields, meta};
 use crate::{
-    Cause, Decision, Deletion, Details, Effect, FieldErrors, GroupResource, Key, LabelSelector, Op,
-    Preconditions, Propagation, Reply, Status, Store,
+    Cause, Decision, DeleteOptions, Details, Effect, Event, GroupResource, Key, LabelSelector, Op,
+    Reply, Status, Store,
 };
 
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -22,63 +23,54 @@ const VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 /// Maximum number of evicted pods that a budget may list.
 const MAX_DISRUPTED: usize = 2_000;
 
-/// The options of the deletion in the body of an eviction.
-struct Options {
-    preconditions: Preconditions,
-    how: Deletion,
-    dry_run: bool,
-}
-
 impl Store {
     /// Decides an eviction: marks the pod, counts it in its budget, and deletes it.
     ///
     /// # Errors
-    /// 400 for an unreadable body or another name in it, 404 if the pod does not exist, 409 for
-    /// unmet preconditions, 422 for invalid options, 429 if the budget does not allow an eviction
-    /// now, 500 if the pod has several budgets, or the failure of a deletion.
+    /// 400 for an unreadable body or another name or namespace in it, 404 if the pod does not
+    /// exist, 409 for unmet preconditions, 422 for invalid options, 429 if the budget does not allow
+    /// an eviction now, 500 if the pod has several budgets, or the failure of a deletion.
     pub(super) fn evict(&self, request: Request<'_>, eviction: Value) -> Result<Decision, Status> {
-        let body::Body { object, warnings } =
+        let body::Body { mut object, warnings } =
             body::read_part(&request, eviction, &VERSIONS, "Eviction")?;
+        settle_namespace(&request.key, &mut object)?;
         if meta::text(&object, "name") != request.key.name {
             let why = "name in URL does not match name in Eviction object";
             return Err(Status::bad_request(why));
         }
-        let options = Options::read(&request, &object["deleteOptions"])?;
+        let options = DeleteOptions::read(&object["deleteOptions"])?;
         let pod = self.get(&request.key);
         let pod = pod.ok_or_else(|| Status::not_found(&request.def.id, &request.key.name))?;
         let budget = if ignores_budgets(pod) { None } else { self.budget_of(pod)? };
-        let mut after = self.clone();
         let mut events = Vec::new();
-        let mut write = |after: &mut Self, key: Key, object: Value| {
-            let made = after.change(key, Op::Modified, Effect::Updated, object).events;
-            made.iter().for_each(|event| after.fold(event));
-            events.extend(made);
-        };
         if let Some((key, budget)) = budget
             && !spares_budget(pod, budget)
         {
             let counted = count(budget, pod, seconds(request.now))?;
-            write(&mut after, key, counted);
+            events.extend(self.change(key, Op::Modified, Effect::Updated, counted).events);
         }
         check_preconditions(&request, &options.preconditions, pod)?;
-        if !options.dry_run {
-            let condition = json!({
-                "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
-                "lastTransitionTime": seconds(request.now),
-                "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
-            });
-            let mut marked = pod.as_ref().clone();
-            if pods::set_condition(&mut marked, condition) {
-                body::reorder(request.def, &mut marked);
-                write(&mut after, request.key.clone(), marked);
-            }
+        if request.dry_run || options.dry_run {
+            return Ok(Decision { events: Vec::new(), reply: success(warnings) });
         }
-        let deletion = after.delete(&request, &Preconditions::default(), &options.how)?;
-        events.extend(deletion.events);
-        if options.dry_run {
-            events.clear();
+        let mut pod = pod.clone();
+        if let Some(marked) = marked(&request, &pod) {
+            let key = request.key.clone();
+            events.extend(self.change(key, Op::Modified, Effect::Updated, marked).events);
+            self.number(&mut events);
+            pod = events.last().map_or(pod, |event| event.object.clone());
         }
+        events.extend(self.delete_object(&request, &pod, &options.how).events);
+        self.number(&mut events);
         Ok(Decision { events, reply: success(warnings) })
+    }
+
+    /// Gives the events the next revisions, one after the other.
+    fn number(&self, events: &mut [Event]) {
+        for (event, revision) in events.iter_mut().zip(self.revision + 1..) {
+            event.revision = revision;
+            meta::set_revision(Arc::make_mut(&mut event.object), revision);
+        }
     }
 
     /// Finds the budget of a pod, with its key; `None` if the pod has none.
@@ -105,37 +97,19 @@ impl Store {
     }
 }
 
-impl Options {
-    fn read(request: &Request<'_>, given: &Value) -> Result<Self, Status> {
-        let text = |pointer| given.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let preconditions = Preconditions {
-            uid: text("/preconditions/uid"),
-            resource_version: text("/preconditions/resourceVersion"),
-        };
-        let mut errors = FieldErrors::default();
-        let propagation = match (text("/propagationPolicy").as_deref(), &given["orphanDependents"])
-        {
-            (Some("Orphan"), _) | (None, Value::Bool(true)) => Some(Propagation::Orphan),
-            (Some("Foreground"), _) => Some(Propagation::Foreground),
-            (Some("Background"), _) | (None, Value::Bool(false)) => Some(Propagation::Background),
-            (None, _) => None,
-            (Some(other), _) => {
-                let known = ["Foreground", "Background", "Orphan", "nil"];
-                errors.not_supported("propagationPolicy", other, &known);
-                None
-            }
-        };
-        let dry_runs: Vec<&str> =
-            fields::list(given, "/dryRun").iter().filter_map(Value::as_str).collect();
-        if dry_runs.iter().any(|it| *it != "All") {
-            errors.none_supported("dryRun", &dry_runs, &["All"]);
-        }
-        if !errors.is_empty() {
-            return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", errors));
-        }
-        let how = Deletion { propagation, grace_seconds: given["gracePeriodSeconds"].as_i64() };
-        Ok(Self { preconditions, how, dry_run: request.dry_run || !dry_runs.is_empty() })
+/// Returns the pod with the condition that names its eviction; `None` if it has the condition.
+fn marked(request: &Request<'_>, pod: &Value) -> Option<Value> {
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": seconds(request.now),
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+    });
+    let mut marked = pod.clone();
+    if !pods::set_condition(&mut marked, condition) {
+        return None;
     }
+    body::reorder(request.def, &mut marked);
+    Some(marked)
 }
 
 /// True if the eviction of a pod disrupts nothing, because the pod does not run or ends already.

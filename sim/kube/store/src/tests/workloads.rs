@@ -130,3 +130,38 @@ fn an_eviction_marks_the_pod_before_it_deletes_it() {
     let revisions: Vec<u64> = decision.events.iter().map(|event| event.revision).collect();
     assert!(revisions.is_sorted() && revisions.len() == 3, "{revisions:?}");
 }
+
+#[test]
+fn a_binding_and_an_eviction_of_another_namespace_are_refused() {
+    let mut store = store();
+    pod(&mut store, "a");
+    let metadata = json!({"name": "a", "namespace": "other"});
+    let binding = json!({"metadata": metadata, "target": {"kind": "Node", "name": "n"}});
+    let eviction = json!({"metadata": metadata});
+    for (part, object) in [(Subresource::Binding, binding), (Subresource::Eviction, eviction)] {
+        let refused = store.run(on(part, "a", object)).unwrap_err();
+        assert_eq!(
+            (refused.code, &*refused.message),
+            (
+                400,
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        );
+    }
+}
+
+#[test]
+fn the_options_of_an_eviction_are_checked_as_those_of_a_deletion() {
+    let mut store = store();
+    pod(&mut store, "a");
+    let options = json!({"propagationPolicy": "Orphan", "orphanDependents": true});
+    let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": options});
+    let refused = store.run(on(Subresource::Eviction, "a", eviction)).unwrap_err();
+    assert_eq!(
+        (refused.code, &*refused.message),
+        (
+            422,
+            r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set"#
+        )
+    );
+}
