@@ -28,6 +28,10 @@ const LEAST_DURATION: Duration = Duration::from_secs(60);
 const SILENCE: u32 = 6;
 const LEAST_SILENCE: Duration = Duration::from_secs(45);
 
+/// The quickest checks of a mutant take at most this part of the time of all of its checks, and run
+/// before the others.
+const QUICK: u32 = 4;
+
 /// The families of checks that are run in mode `v1`: all that have cases, except EFF. Upstream's
 /// calls fail most of the EFF checks. With one list of a large fleet per node the EFF checks also
 /// take longer than all other checks together.
@@ -57,20 +61,24 @@ struct PassingCheck {
 }
 
 impl Baseline {
-    /// Returns the checks that execute the code of a mutant, and the limits of a run of these
-    /// checks. The time limit is [`PATIENCE`] times the sum of their durations without a mutant,
-    /// and at least [`LEAST_DURATION`]. The limit of the silence is [`SILENCE`] times their longest
-    /// silence without a mutant, and at least [`LEAST_SILENCE`]. The mutant cannot change the
-    /// result of any other check.
-    pub(crate) fn checks_of(&self, number: u32) -> (Vec<String>, Bounds) {
-        let checks = || self.checks.iter().filter(|it| it.reached.contains(&number));
-        let duration: Duration = checks().map(|it| it.duration).sum();
-        let silence = checks().map(|it| it.longest_silence).max().unwrap_or_default();
-        let bounds = Bounds {
-            duration: (duration * PATIENCE).max(LEAST_DURATION),
-            silence: (silence * SILENCE).max(LEAST_SILENCE),
+    /// Returns the checks that execute the code of a mutant, with the limits of their runs, as up to
+    /// two runs: first the quickest checks, which together take at most one part in [`QUICK`] of the
+    /// time, because they catch most mutants, and then the others. The mutant cannot change the result
+    /// of any other check.
+    pub(crate) fn checks_of(&self, number: u32) -> Vec<(Vec<String>, Bounds)> {
+        let mut checks: Vec<&PassingCheck> =
+            self.checks.iter().filter(|it| it.reached.contains(&number)).collect();
+        checks.sort_by_key(|it| it.duration);
+        let all: Duration = checks.iter().map(|it| it.duration).sum();
+        let mut total = Duration::ZERO;
+        let is_quick = |it: &&PassingCheck| {
+            total += it.duration;
+            total <= all / QUICK
         };
-        (checks().map(|it| it.id.clone()).collect(), bounds)
+        let n_quick = checks.iter().copied().take_while(is_quick).count();
+        let others = checks.split_off(n_quick);
+        let parts = [checks, others].into_iter().filter(|it| !it.is_empty());
+        parts.map(|it| (it.iter().map(|it| it.id.clone()).collect(), Bounds::of(&it))).collect()
     }
 }
 
@@ -82,6 +90,18 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    /// Limits of a run of these checks: of its duration, [`PATIENCE`] times the sum of their durations
+    /// without a mutant, and at least [`LEAST_DURATION`]; of its silence, [`SILENCE`] times their longest
+    /// silence without a mutant, and at least [`LEAST_SILENCE`].
+    fn of(checks: &[&PassingCheck]) -> Self {
+        let duration: Duration = checks.iter().map(|it| it.duration).sum();
+        let silence = checks.iter().map(|it| it.longest_silence).max().unwrap_or_default();
+        Self {
+            duration: (duration * PATIENCE).max(LEAST_DURATION),
+            silence: (silence * SILENCE).max(LEAST_SILENCE),
+        }
+    }
+
     /// Limits that bound the duration alone.
     pub(crate) fn duration(duration: Duration) -> Self {
         Self { duration, silence: duration }
@@ -481,12 +501,32 @@ mod tests {
             way: "auto",
             checks: vec![passed("A-001", &[1, 2], 40), passed("B-001", &[2], 30)],
         };
-        let (ids, bounds) = baseline.checks_of(2);
-        assert_eq!(ids, ["A-001", "B-001"]);
+        let ids = |number| {
+            let runs = baseline.checks_of(number);
+            runs.into_iter().map(|(ids, _)| ids.join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(2), ["B-001 A-001"]);
+        let (_, bounds) = baseline.checks_of(2).remove(0);
         assert_eq!(bounds.duration, Duration::from_secs(210));
         assert_eq!(bounds.silence, Duration::from_secs(240));
-        assert_eq!(baseline.checks_of(1).0, ["A-001"]);
-        assert!(baseline.checks_of(3).0.is_empty());
+        assert_eq!(ids(1), ["A-001"]);
+        assert!(ids(3).is_empty());
+    }
+
+    #[test]
+    fn the_quickest_checks_of_a_mutant_are_a_run_of_their_own() {
+        let passed = |(id, seconds): (&str, u64)| PassingCheck {
+            id: id.to_owned(),
+            reached: BTreeSet::from([1]),
+            duration: Duration::from_secs(seconds),
+            longest_silence: Duration::ZERO,
+        };
+        let durations = [("A-001", 40), ("B-001", 9), ("C-001", 40), ("D-001", 11), ("E-001", 10)];
+        let baseline = Baseline { way: "auto", checks: durations.map(passed).into() };
+        let runs = baseline.checks_of(1);
+        let ids: Vec<String> = runs.iter().map(|(ids, _)| ids.join(" ")).collect();
+        assert_eq!(ids, ["B-001 E-001", "D-001 A-001 C-001"]);
+        assert_eq!(runs[1].1.duration, Duration::from_secs(273));
     }
 
     #[test]

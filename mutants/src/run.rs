@@ -149,17 +149,15 @@ async fn judge(
             continue;
         }
         judged.ways.push(baseline.way.to_owned());
-        let (ids, bounds) = baseline.checks_of(number);
-        if ids.is_empty() {
-            continue;
-        }
-        judged.reached = true;
-        let asked = JudgeRequest { number, mode, way: baseline.way, ids: &ids, bounds };
-        let Some(end) = bench.judge(&asked).await? else { continue };
-        let is_caught = end.is_caught();
-        judged.end = Some(end);
-        if is_caught {
-            break;
+        for (ids, bounds) in baseline.checks_of(number) {
+            judged.reached = true;
+            let asked = JudgeRequest { number, mode, way: baseline.way, ids: &ids, bounds };
+            let Some(end) = bench.judge(&asked).await? else { continue };
+            let is_caught = end.is_caught();
+            judged.end = Some(end);
+            if is_caught {
+                return Ok(judged);
+            }
         }
     }
     Ok(judged)
