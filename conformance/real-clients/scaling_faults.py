@@ -2,7 +2,6 @@
 import threading
 from typing import Callable, NamedTuple
 
-from lane import NODES
 from scaling import machines_path
 
 REFUSED = [{"grpcStatus": {"code": 13, "message": "a rule refuses the call"}}]
@@ -17,15 +16,16 @@ class Fault(NamedTuple):
     act: Callable = lambda lane: None
 
 
-def refuse(*methods):
-    """Has the autoscaler's calls of these methods fail."""
+def refuse(*methods, **more):
+    """Has the autoscaler's calls of these methods fail, under the conditions of `when`."""
     def act(lane):
         for method in methods:
-            lane.world.rule("grpc.ca", method, REFUSED)
+            lane.world.rule("grpc.ca", method, REFUSED, **more)
     return act
 
 
 def no_second_start(lane):
+    """Has our server not start again once it has ended."""
     lane.server.start = lambda: None
 
 
@@ -55,6 +55,7 @@ def two_restarts(lane):
 
 
 def no_disruption(lane):
+    """Creates a budget that permits no eviction of the small Pods."""
     lane.cluster.must("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "tiny"},
         "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "tiny"}}}})
@@ -67,8 +68,7 @@ FAULTS = {
                 act=refuse("NodeGroupDeleteNodes", "NodeGroupDecreaseTargetSize")),
     "R4": Fault("our server does not start again", "0 of 1 Pods run", act=no_second_start),
     "R5": Fault("another program deletes the second machine", "a second machine is deleted", act=second_deletion),
-    "R6": Fault("another program deletes a Node", "machines or Nodes are left",
-                act=lambda lane: lane.cluster.must("DELETE", f"{NODES}/foreign-1")),
+    "R6": Fault("a call about a Node fails", "1 of", act=refuse("NodeGroupForNode", when={"nth": 20})),
     "R7": Fault("the autoscaler restarts twice", "3 machines for one Pod", act=two_restarts),
     "R8": Fault("the group has a template", "the log does not name the group", {"missing": "best-effort-small"}),
     "R9": Fault("a budget permits no eviction", "both machines stay", act=no_disruption),
