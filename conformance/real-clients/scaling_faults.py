@@ -3,6 +3,7 @@ import threading
 from typing import Callable, NamedTuple
 
 from scaling import machines_path
+from sim_lane import STARTUP_TAINT
 
 REFUSED = [{"grpcStatus": {"code": 13, "message": "a rule refuses the call"}}]
 
@@ -61,6 +62,11 @@ def no_disruption(lane):
         "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "tiny"}}}})
 
 
+def no_startup_taint(lane):
+    """Has the autoscaler count a Node as ready before the cloud provider has initialized it."""
+    lane.autoscaler.command.remove(STARTUP_TAINT)
+
+
 FAULTS = {
     "R1": Fault("our server does not run", "no machine", act=lambda lane: lane.server.end()),
     "R2": Fault("the calls for the instances of a group fail", "no error of the first group", act=refuse("NodeGroupNodes")),
@@ -70,9 +76,10 @@ FAULTS = {
     "R5": Fault("another program deletes the second machine", "a second machine is deleted", act=second_deletion),
     "R6": Fault("a call about a Node fails", "1 of", act=refuse("NodeGroupForNode", when={"nth": 20})),
     "R7": Fault("the autoscaler restarts twice", "3 machines for one Pod", act=two_restarts),
-    "R8": Fault("the group has a template", "the log does not name the group", {"missing": "best-effort-small"}),
+    "R8": Fault("the group has a template", "the log does not name the group", {"missing": "best-effort-large"}),
     "R9": Fault("a budget permits no eviction", "both machines stay", act=no_disruption),
     "R10": Fault("the maximum is lower", "not at their maximum", {"small": 2}),
+    "late": Fault("the autoscaler does not know the taint", "2 machines for one Pod", act=no_startup_taint),
     "caches": Fault("the cluster does not serve a kind", "the loop does not run",
                     act=lambda lane: lane.world.rule("k8s.guest", "* resourceslices", [{"status": {"code": 500}}])),
 }

@@ -8,9 +8,10 @@ controllers. `provider autoscaler` makes the machines, and `provider` in Supervi
 joins by `kubeadm join` in its user data. Each scenario has its own world. Several run at once (--jobs), in about five minutes.
 With --break each scenario gets a fault (scaling_faults.py) and has to fail. Without CA_BINARY the script ends with 77.
 
-Scenarios (R1 to R10 as in autoscaler.py):
+Scenarios (R1 to R10 as in autoscaler.py and in docs/autoscaler-report.md):
 """
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import scaling_faults
 import scaling_scenarios
 from catalogue import chosen, parser_of
 from lane import expect
-from scaling_scenarios import HOW_TO_GET, groups, prepare
+from scaling_scenarios import HOW_TO_GET, empty, groups, prepare, runs
 from servers import Failed, end_in_order_on_sigterm
 from sim_lane import Lane, SimulatedCluster
 
@@ -43,6 +44,23 @@ def caches(lane):
     failed = sorted({it for it in calls if (it[1] or 200) >= 400 and it != ("get configmaps", 404)})
     expect(not failed, f"refused: {failed}")
     return f"{len(calls)} calls, {len(asked)} resources"
+
+
+def late(lane):
+    """late: the cloud provider initializes a Node late: the autoscaler makes no second machine for the Pod that waits."""
+    lane.pods("late", 1)
+    lane.until("no machine", lane.machines)
+    lane.cloud_provider.process.send_signal(signal.SIGSTOP)
+    lane.until("no Node of the machine", lambda: len(lane.nodes()) == 3, lane.patience)
+    # Shorter than the time after which the autoscaler deletes an unready Node, longer than two of its loops.
+    time.sleep(2.5)
+    lane.cloud_provider.process.send_signal(signal.SIGCONT)
+    runs(lane, "late")
+    n = len(lane.machines())
+    expect(n == 1, f"{n} machines for one Pod")
+    lane.pods("late", 0)
+    empty(lane)
+    return "one machine for one Pod"
 
 
 @wraps(scaling_scenarios.r3)
@@ -76,7 +94,7 @@ def r8(lane):
     return f"{said}; {lane.judge_rpcs('NodeGroupTemplateNodeInfo', '/broken', fails=True)} calls for its template failed"
 
 
-SCENARIOS = {**scaling_scenarios.SCENARIOS, "R3": r3, "R5": r5, "R6": r6, "R8": r8, "caches": caches}
+SCENARIOS = {**scaling_scenarios.SCENARIOS, "R3": r3, "R5": r5, "R6": r6, "R8": r8, "late": late, "caches": caches}
 # Seconds that the autoscaler gives to a new machine. By default three times as long as a machine of the sim takes.
 PROVISION = {**scaling_scenarios.PROVISION, "R3": "60s"}
 # Scenarios in which the autoscaler connects to our server itself.
