@@ -15,11 +15,11 @@ ends with 77 and says how to get the binary.
 
 Scenarios (as in the report, docs/autoscaler-report.md):
 """
-import argparse
 import os
 import sys
 from contextlib import nullcontext
 
+from catalogue import chosen, parser_of
 from clusterapi_scenarios import SCENARIOS, prepare
 from growing import Lane
 from servers import Real, World, end_in_order_on_sigterm
@@ -35,19 +35,13 @@ def play(lane, name):
 
 
 def main():
-    catalogue = "".join(f"  {name:4} {it.__doc__.partition(': ')[2]}\n" for name, it in SCENARIOS.items())
-    arguments = argparse.ArgumentParser(description=__doc__ + catalogue, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--provider", default="target/release/provider")
-    arguments.add_argument("--server", action="store_true", help="use our server in place of the autoscaler's Cluster API provider")
-    arguments.add_argument("--sim", metavar="SIM", help="use the Supervisor of this sim as the management cluster")
-    arguments.add_argument("scenarios", nargs="*", metavar="SCENARIO")
-    given = arguments.parse_args()
+    parser = parser_of(__doc__, SCENARIOS)
+    parser.add_argument("--server", action="store_true", help="use our server in place of the autoscaler's Cluster API provider")
+    parser.add_argument("--sim", metavar="SIM", help="use the Supervisor of this sim as the management cluster")
+    given = parser.parse_args()
     end_in_order_on_sigterm()
     # The simulated Supervisor has an administrator only, so that S16 would judge nothing.
-    known = [it for it in SCENARIOS if it != "S16" or not given.sim]
-    unknown = [it for it in given.scenarios if it not in known]
-    if unknown:
-        arguments.error(f"unknown scenario '{unknown[0]}': expected {', '.join(known)}")
+    names = chosen(parser, given, [it for it in SCENARIOS if it != "S16" or not given.sim])
     variable, tag = ("CA_BINARY", "externalgrpc") if given.server else ("CA_CLUSTERAPI_BINARY", "clusterapi")
     binary = os.environ.get(variable)
     if not binary:
@@ -59,7 +53,7 @@ def main():
             lane.start()
             prepare(lane)
             lane.autoscaler.start()
-            passed = [play(lane, name) for name in given.scenarios or known]
+            passed = [play(lane, name) for name in names]
         finally:
             lane.end()
             for it in filter(None, (cluster, world)):

@@ -61,9 +61,7 @@ class Lane(lane.Lane):
         self.process("server", [
             self.provider, "autoscaler", "--backend", "cluster-api", "--management-kubeconfig", self.folder / "bob", "--namespace", NAMESPACE,
             "--cluster-name", CLUSTER, "--listen", address, "--v", "4"])
-        config = self.folder / "cloud-config.yaml"
-        config.write_text(f"address: {address}\n")
-        self.autoscaler_process(self.binary, "--cloud-provider=externalgrpc", f"--cloud-config={config}")
+        self.grpc_autoscaler(self.binary, address)
 
     def define(self):
         """Defines the kinds. A Supervisor has those of VM Operator already."""

@@ -2,14 +2,13 @@
 autoscaler_stand_in.py in its place. joining.py plays the kubelets of the machines.
 """
 import base64
-import collections
 import re
 import sys
 
 import scaling
 from joining import REQUESTS, SIGNER, UNINITIALIZED, USER, Kubelets, openssl
 from lane import NODES, PODS, Process
-from servers import HERE, built, recorded
+from servers import HERE, built
 
 APP = "web"
 
@@ -69,11 +68,6 @@ class Lane(scaling.Lane):
         return sorted(node_of(it["status"]["certificate"]) for it in self.cluster.must("GET", REQUESTS)["items"]
                       if it["spec"]["signerName"] == SIGNER and it["spec"]["username"] == f"system:bootstrap:{self.token}"
                       and it["status"].get("certificate") and "Auto approving" in str(it["status"].get("conditions")))
-
-    def changes(self):
-        """Returns the numbers of VirtualMachines that were created and deleted, by the ledger, as {(verb, program): number}."""
-        return collections.Counter((verb, agent.partition("/")[0]) for agent, verb, resource, _, status in recorded(self.world.admin, "k8s.supervisor")
-                                   if resource == "virtualmachines" and status < 300 and verb in ("create", "delete"))
 
     def by(self, reason, source, of):
         """Returns the objects with this prefix of which this component recorded an event with this reason."""

@@ -148,6 +148,12 @@ class Lane:
         self.processes.append(self.autoscaler)
         return self.autoscaler
 
+    def grpc_autoscaler(self, binary, address):
+        """Returns the autoscaler that asks our server at this address for its groups. The autoscaler is not started."""
+        config = self.folder / "cloud-config.yaml"
+        config.write_text(f"address: {address}\n")
+        return self.autoscaler_process(binary, "--cloud-provider=externalgrpc", f"--cloud-config={config}")
+
     def provision_time(self, seconds):
         """Sets the time that the autoscaler gives to a new machine. Restarts the autoscaler if that changes it."""
         words = [it for it in self.autoscaler.command if not str(it).startswith("--max-node-provision-time")]
@@ -208,26 +214,35 @@ class Lane:
         status, it = self.cluster.ask("GET", STATUS)
         return it if status == 200 else None
 
-    def target(self, group):
-        """Returns the size of a group in the status of the autoscaler; None if the status does not have the group."""
+    def group(self, name):
+        """Returns the part of the autoscaler's status that is about a group; an empty text if the status does not have the group."""
         it = self.status()
         for entry in re.split(r"\n- ", it["data"]["status"].partition("nodeGroups:")[2]) if it else []:
-            name = re.search(r"^\s*name: (\S+)$", entry, re.M)
-            size = re.search(r"cloudProviderTarget: (\d+)", entry)
-            if name and name.group(1).endswith("/" + group):
-                return int(size.group(1)) if size else 0
-        return None
+            named = re.search(r"^\s*name: (\S+)$", entry, re.M)
+            if named and named.group(1).endswith("/" + name):
+                return entry
+        return ""
+
+    def target(self, group):
+        """Returns the size of a group in the status of the autoscaler; None if the status does not have the group."""
+        entry = self.group(group)
+        size = re.search(r"cloudProviderTarget: (\d+)", entry)
+        return (int(size.group(1)) if size else 0) if entry else None
 
     def events(self, reason, of=""):
         """Returns the messages of the events with this reason, of objects with this prefix of their names."""
         return [it.get("message", "") for it in self.cluster.must("GET", "/api/v1/events")["items"]
                 if it["reason"] == reason and it["involvedObject"].get("name", "").startswith(of)]
 
-    def until(self, what, holds, seconds=60):
-        """Waits until a condition holds, and returns the seconds that it took. Raises Failed with the text `what`, which may be a function, and the
+    def found(self, what, holds, seconds=60):
+        """Waits until `holds` returns a true value, and returns this value. Raises Failed with the text `what`, which may be a function, and the
         ends of the logs."""
+        return wait_until(lambda: f"{what() if callable(what) else what}\n{self.evidence()}", holds, seconds, 0.2)
+
+    def until(self, what, holds, seconds=60):
+        """Waits as `found` does, and returns the seconds that it took."""
         begin = time.monotonic()
-        wait_until(lambda: f"{what() if callable(what) else what}\n{self.evidence()}", holds, seconds, 0.2)
+        self.found(what, holds, seconds)
         return time.monotonic() - begin
 
     def always(self, what, holds, seconds):

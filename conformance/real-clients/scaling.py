@@ -3,6 +3,7 @@
 A machine that the Supervisor shows with an address registers as a Node with its provider ID. The Node of a machine that is gone is
 deleted, as a cloud controller manager does. Needs only Python's standard library.
 """
+import collections
 import re
 import shlex
 import ssl
@@ -12,6 +13,7 @@ from pathlib import Path
 import lane
 from lane import NODES
 from ports import free_port
+from servers import recorded
 
 # Resources that a Node of each group has, as its class says.
 SIZES = {"best-effort-small": ("2", "4Gi"), "best-effort-large": ("4", "16Gi")}
@@ -47,6 +49,8 @@ class Kubelets(lane.Kubelets):
 
 class Lane(lane.Lane):
     """The cluster, the server and the autoscaler of the lane."""
+    patience = 60  # seconds until Pods run for which machines are made
+    room = 7  # Pods that fit three small machines and two large ones
 
     def __init__(self, binary, provider, cluster, world):
         super().__init__(cluster, Kubelets(cluster, world))
@@ -70,9 +74,11 @@ class Lane(lane.Lane):
             self.provider, "autoscaler", "--groups", self.groups, "--supervisor-kubeconfig", supervisor,
             "--namespace", self.world.namespace, "--listen", f"127.0.0.1:{self.port}", "--v", "4", "--bind-address", "127.0.0.1",
             "--secure-port", self.secure, "--authorization-always-allow-paths", "/metrics"])
-        config = self.folder / "cloud-config.yaml"
-        config.write_text(f"address: 127.0.0.1:{self.port}\n")
-        self.autoscaler_process(self.binary, "--cloud-provider=externalgrpc", f"--cloud-config={config}")
+        self.grpc_autoscaler(self.binary, self.address())
+
+    def address(self):
+        """Returns the address to which the autoscaler connects."""
+        return f"127.0.0.1:{self.port}"
 
     def bootstrap(self, join):
         """Makes new machines run this command in their user data."""
@@ -90,14 +96,19 @@ class Lane(lane.Lane):
 
     # ---- what a scenario does
 
-    def pods(self, name, replicas, cpu="1500m", anywhere=False):
-        """Creates a ReplicaSet, or changes the number of its Pods. They need machines of the group `small`, or any machine."""
+    def pods(self, name, replicas, cpu="1500m", anywhere=False, memory="2Gi"):
+        """Creates a ReplicaSet, or changes the number of its Pods. They need machines of the group `small`, or any machine. By default one Pod
+        fills a small machine, and two fill the processors, but not the memory, of a large one, so that the autoscaler prefers small ones."""
         selector = {} if anywhere else {"node.kubernetes.io/instance-type": "best-effort-small"}
-        self.replica_set(name, replicas, {"resources": {"requests": {"cpu": cpu}}}, nodeSelector=selector)
+        self.replica_set(name, replicas, {"resources": {"requests": {"cpu": cpu, "memory": memory}}}, nodeSelector=selector)
 
     def operator(self, reconciles):
         """Makes VM Operator make and destroy machines, or not."""
         self.world.happen({"vmoperator.set": {"reconciles": reconciles}})
+
+    def slow_deletion(self):
+        """Makes the next deletion of a machine take longer than anyone waits, until `operator(True)`."""
+        self.operator(False)
 
     def reset(self):
         """Removes all Pods and machines, after a scenario that failed."""
@@ -115,9 +126,10 @@ class Lane(lane.Lane):
         return sorted(it["metadata"]["name"] for it in items if "deletionTimestamp" not in it["metadata"]
                       and group in (None, it["metadata"]["labels"].get(GROUP_LABEL)))
 
-    def created(self):
-        """Returns the number of VirtualMachines that were ever created."""
-        return sum(op == "create virtualmachines" and status == 201 for _, _, op, status in self.world.calls())
+    def changes(self):
+        """Returns the numbers of VirtualMachines that were created and deleted, by the ledger, as {(verb, program): number}."""
+        return collections.Counter((verb, agent.partition("/")[0]) for agent, verb, resource, _, status in recorded(self.world.admin, "k8s.supervisor")
+                                   if resource == "virtualmachines" and status < 300 and verb in ("create", "delete"))
 
     def rpcs(self):
         """Returns the numbers of requests of the server to the Supervisor, and of calls to the server by method, since its start."""

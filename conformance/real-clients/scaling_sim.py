@@ -5,20 +5,27 @@
 
 One `sim serve --supervisor --workloads` is the Supervisor, the machines with their kubelets, and the cluster with its scheduler and
 controllers. `provider autoscaler` makes the machines, and `provider` in Supervisor mode initializes and deletes the Nodes. A machine
-joins by `kubeadm join` in its user data. The scenarios take about three minutes. Without CA_BINARY the script ends with 77.
+joins by `kubeadm join` in its user data. Each scenario has its own world. Several run at once (--jobs), in about five minutes.
+With --break each scenario gets a fault (scaling_faults.py) and has to fail. Without CA_BINARY the script ends with 77.
 
-Scenarios (as in autoscaler.py):
+Scenarios (R1 to R10 as in autoscaler.py and in docs/autoscaler-report.md):
 """
-import argparse
 import os
+import signal
+import subprocess
 import sys
+import tempfile
 import time
+from functools import wraps
 
-from autoscaler import GROUPS, HOW_TO_GET, add_large_class, expect
-from scaling import Lane
-from servers import Failed, World, end_in_order_on_sigterm
+import scaling_faults
+import scaling_scenarios
+from catalogue import chosen, parser_of
+from lane import expect
+from scaling_scenarios import HOW_TO_GET, empty, groups, prepare, runs
+from servers import Failed, end_in_order_on_sigterm
+from sim_lane import Lane, SimulatedCluster
 
-TOKEN = ("abcdef", "0123456789abcdef")
 # Kinds whose lists the caches of the autoscaler need before its first loop.
 CACHED = (
     "pods", "nodes", "namespaces", "services", "replicationcontrollers", "persistentvolumes", "persistentvolumeclaims", "daemonsets",
@@ -26,58 +33,7 @@ CACHED = (
     "volumeattachments", "resourceclaims", "resourceslices", "deviceclasses")
 
 
-class SimulatedCluster(World):
-    """A world that also schedules and runs pods."""
-
-    def options(self):
-        return [*super().options(), "--workloads"]
-
-
-class Idle:
-    """In place of the kubelets that scaling.py plays: the sim has its own."""
-    trouble = None
-
-    def start(self):
-        pass
-
-    def end(self):
-        pass
-
-
-class SimLane(Lane):
-    """The lane without a real cluster."""
-
-    def __init__(self, binary, provider, world):
-        super().__init__(binary, provider, world, world)
-        self.kubelets = Idle()
-
-    def process(self, name, command, env=None):
-        # The sim has the parts of a cluster for which the other lane starts programs.
-        return None if name in ("scheduler", "controllers") else super().process(name, command, env)
-
-    def pods(self, name, replicas, cpu="1500m", anywhere=True):
-        # No foreign Nodes are in the cluster, and the cloud provider labels none of ours with its class.
-        super().pods(name, replicas, cpu, anywhere)
-
-    def start(self, groups):
-        token = {"token-id": TOKEN[0], "token-secret": TOKEN[1], "usage-bootstrap-authentication": "true"}
-        self.cluster.must("POST", "/api/v1/namespaces/kube-system/secrets", {
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"bootstrap-token-{TOKEN[0]}"},
-            "type": "bootstrap.kubernetes.io/token", "stringData": token})
-        super().start(groups)
-        self.bootstrap(f"kubeadm join 10.0.0.1:6443 --token {'.'.join(TOKEN)}")
-        self.start_cloud_provider("--authentication-skip-lookup")
-        # A machine of the sim joins 40 s after its creation.
-        words = [it for it in self.autoscaler.command if not str(it).startswith("--max-node-provision-time")]
-        self.autoscaler.command = [*words, "--max-node-provision-time=120s"]
-        self.autoscaler.start()
-
-
-def empty(lane, seconds=90):
-    lane.until("machines or Nodes are left", lambda: not lane.machines() and not lane.nodes(), seconds)
-
-
-# ---- the scenarios
+# ---- the scenarios that are more here than over a real cluster
 
 def caches(lane):
     """caches: every list and watch of the autoscaler is answered, and its loop runs."""
@@ -90,77 +46,137 @@ def caches(lane):
     return f"{len(calls)} calls, {len(asked)} resources"
 
 
-def r1(lane):
-    """R1: 0 → 1 → 0: a Pod needs a machine, and the machine goes after the Pod."""
-    lane.pods("one", 1)
-    created = lane.until("no machine", lambda: len(lane.machines()) == 1)
-    runs = lane.until("the Pod does not run", lambda: lane.running("one") == 1, 90)
-    lane.until("the status has no size of 1", lambda: lane.target("small") == 1)
-    expect(lane.events("TriggeredScaleUp"), "no event TriggeredScaleUp")
-    lane.pods("one", 0)
-    gone = lane.until("the machine stays", lambda: not lane.machines())
+def late(lane):
+    """late: the cloud provider initializes a Node late: the autoscaler makes no second machine for the Pod that waits."""
+    lane.pods("late", 1)
+    lane.until("no machine", lane.machines)
+    lane.cloud_provider.process.send_signal(signal.SIGSTOP)
+    lane.until("no Node of the machine", lambda: len(lane.nodes()) == 3, lane.patience)
+    # Shorter than the time after which the autoscaler deletes an unready Node, longer than two of its loops.
+    time.sleep(2.5)
+    lane.cloud_provider.process.send_signal(signal.SIGCONT)
+    runs(lane, "late")
+    n = len(lane.machines())
+    expect(n == 1, f"{n} machines for one Pod")
+    lane.pods("late", 0)
     empty(lane)
-    lane.until("the status has no size of 0", lambda: lane.target("small") == 0)
-    expect(lane.created() == 1, f"{lane.created()} machines were created")
-    return f"machine after {created:.1f} s, Pod runs {runs:.1f} s later, machine deleted {gone:.1f} s after the Pod"
+    return "one machine for one Pod"
 
 
-def r9(lane):
-    """R9: a Node that is used little is drained through evictions, and its machine deleted."""
-    lane.pods("big", 2)
-    lane.until("the large Pods do not run", lambda: lane.running("big") == 2, 120)
-    lane.pods("tiny", 2, "300m")
-    lane.until("the small Pods do not run", lambda: lane.running("tiny") == 2)
-    lane.pods("big", 0)
-    took = lane.until("both machines stay", lambda: len(lane.machines()) == 1)
-    lane.until("the small Pods do not run on one Node", lambda: lane.running("tiny") == 2)
-    evictions = [status for _, _, op, status in lane.world.calls() if op == "create pods/eviction"]
-    expect(201 in evictions, f"no Pod was evicted; evictions were answered {evictions}")
-    lane.pods("tiny", 0)
-    empty(lane)
-    return f"one machine left after {took:.1f} s, both Pods run on it; evictions answered {evictions}"
+@wraps(scaling_scenarios.r3)
+def r3(lane):
+    said = scaling_scenarios.r3(lane)
+    lane.judge_rpcs("NodeGroupDecreaseTargetSize", "/small", fails=False)
+    return f"{said}; the autoscaler took the size back"
 
 
-SCENARIOS = {"caches": caches, "R1": r1, "R9": r9}
+@wraps(scaling_scenarios.r5)
+def r5(lane):
+    said = scaling_scenarios.r5(lane)
+    calls = [(it["req"]["detail"], it["ended"].get("broken")) for it in lane.world.rpcs("NodeGroupDeleteNodes") if "ended" in it]
+    expect(calls[:2] == [(calls[0][0], "abandoned"), (calls[0][0], None)], f"no retry for the same machine after a deadline: {calls}")
+    expect(lane.events("ScaleDownFailed"), "no event ScaleDownFailed")
+    return f"{said}; the second call for the same machine succeeded"
+
+
+@wraps(scaling_scenarios.r6)
+def r6(lane):
+    scaling_scenarios.r1(lane)
+    said = scaling_scenarios.r6(lane)
+    return f"{said}; {lane.judge_rpcs('NodeGroupForNode', '', fails=False)} calls NodeGroupForNode succeeded"
+
+
+@wraps(scaling_scenarios.r8)
+def r8(lane):
+    scaling_scenarios.r1(lane)
+    said = scaling_scenarios.r8(lane)
+    lane.judge_rpcs("NodeGroupTemplateNodeInfo", "/small", fails=False)
+    return f"{said}; {lane.judge_rpcs('NodeGroupTemplateNodeInfo', '/broken', fails=True)} calls for its template failed"
+
+
+SCENARIOS = {**scaling_scenarios.SCENARIOS, "R3": r3, "R5": r5, "R6": r6, "R8": r8, "late": late, "caches": caches}
+# Seconds that the autoscaler gives to a new machine. By default three times as long as a machine of the sim takes.
+PROVISION = {**scaling_scenarios.PROVISION, "R3": "60s"}
+# Scenarios in which the autoscaler connects to our server itself.
+DIRECT = ("R4",)
+
+
+def play(name, binary, given):
+    """Plays a scenario in its own world. Returns True if it ended as it must."""
+    fault = scaling_faults.FAULTS[name] if given.broken else None
+    with SimulatedCluster(given.sim) as world:
+        lane = Lane(binary, given.provider, world, name in DIRECT)
+        try:
+            prepare(lane)
+            lane.start(groups(**(fault.groups if fault else {})))
+            if fault:
+                fault.act(lane)
+            lane.provision_time(PROVISION.get(name, "120s"))
+            passed = fails(lane, name, fault) if fault else lane.play(SCENARIOS[name])
+            world.keep = not passed
+            return passed
+        finally:
+            lane.end()
+
+
+def fails(lane, name, fault):
+    """Plays a scenario with its fault, and prints a line about it. Returns True if the scenario failed for the reason that the fault has."""
+    begin = time.monotonic()
+    try:
+        said = SCENARIOS[name](lane)
+    except Failed as failure:
+        said = str(failure).splitlines()[0]
+        if fault.why in said:
+            print(f"ok   {name} fails: {fault.text} [{said}; {time.monotonic() - begin:.0f} s]", flush=True)
+            return True
+        print(f"FAIL {name} fails for another reason than '{fault.why}': {failure}", flush=True)
+        return False
+    print(f"FAIL {name} passes, although {fault.text} [{said}]", flush=True)
+    return False
+
+
+def play_apart(names, given):
+    """Plays each scenario in a process of its own, `given.jobs` at once. Returns for each one True if it ended as it must."""
+    words = ["--provider", given.provider, "--sim", given.sim, *(["--break"] if given.broken else [])]
+    waiting, running, passed = list(names), [], []
+    try:
+        while waiting or running:
+            while waiting and len(running) < given.jobs:
+                out = tempfile.TemporaryFile("w+")
+                command = [sys.executable, __file__, *words, waiting.pop(0)]
+                running.append((subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out), out))
+            for child, out in [it for it in running if it[0].poll() is not None]:
+                running.remove((child, out))
+                out.seek(0)
+                print(out.read(), end="", flush=True)
+                passed.append(child.returncode == 0)
+            time.sleep(0.2)
+    finally:
+        for child, _ in running:
+            child.terminate()
+        for child, _ in running:
+            child.wait()
+    return passed
 
 
 def main():
-    catalogue = "".join(f"  {name:7} {it.__doc__.partition(': ')[2]}\n" for name, it in SCENARIOS.items())
-    arguments = argparse.ArgumentParser(
-        description=__doc__ + catalogue, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--provider", default="target/release/provider")
-    arguments.add_argument("--sim", default="target/release/sim")
-    arguments.add_argument("scenarios", nargs="*", metavar="SCENARIO")
-    given = arguments.parse_args()
+    parser = parser_of(__doc__, SCENARIOS)
+    parser.add_argument("--sim", default="target/release/sim")
+    parser.add_argument("--jobs", type=int, default=6, metavar="N", help="number of scenarios that run at once [default: 6]")
+    parser.add_argument("--break", dest="broken", action="store_true", help="give each scenario a fault; pass if each one fails")
+    given = parser.parse_args()
     end_in_order_on_sigterm()
-    unknown = [it for it in given.scenarios if it not in SCENARIOS]
-    if unknown:
-        arguments.error(f"unknown scenario '{unknown[0]}': expected {', '.join(SCENARIOS)}")
+    names = chosen(parser, given, SCENARIOS)
     binary = os.environ.get("CA_BINARY")
     if not binary:
         print(HOW_TO_GET)
         return 77
-    passed = []
-    with SimulatedCluster(given.sim, "sim", 0) as world:
-        lane = SimLane(binary, given.provider, world)
-        try:
-            add_large_class(lane)
-            lane.start(GROUPS.format(small=3))
-            for name in given.scenarios or SCENARIOS:
-                begin, scenario = time.monotonic(), SCENARIOS[name]
-                try:
-                    said = scenario(lane)
-                except Failed as failure:
-                    print(f"FAIL {scenario.__doc__}\n     {failure}", flush=True)
-                    passed.append(False)
-                    break
-                print(f"ok   {scenario.__doc__} [{said}; {time.monotonic() - begin:.0f} s]", flush=True)
-                passed.append(True)
-        finally:
-            lane.end()
-            world.keep = not (passed and all(passed))
-    print(f"{sum(passed)} of {len(passed)} scenarios passed")
-    return 0 if passed and all(passed) else 1
+    begin = time.monotonic()
+    if len(names) == 1:
+        return 0 if play(names[0], binary, given) else 1
+    passed = play_apart(names, given)
+    print(f"{sum(passed)} of {len(passed)} scenarios {'failed as they must' if given.broken else 'passed'} after {time.monotonic() - begin:.0f} s")
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

@@ -216,14 +216,23 @@ class World(Sim):
 
     def happen(self, command):
         """Applies a command to the world."""
-        body = json.dumps(command).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.admin + "/world/events", body, {"Content-Type": "application/json"}, method="POST"), timeout=20):
+        self.tell("/world/events", command)
+
+    def tell(self, path, body):
+        """Sends a document to the admin port."""
+        request = urllib.request.Request(self.admin + path, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST")
+        with urllib.request.urlopen(request, timeout=20):
             pass
 
-    def calls(self):
-        """Yields every call: (face, user agent, operation, status). An open watch has no status."""
+    def records(self):
+        """Yields the ledger's record of every call."""
         with urllib.request.urlopen(self.admin + "/ledger", timeout=20) as answer:
             for line in answer.read().decode().splitlines():
                 it = json.loads(line)
                 if it.get("kind") == "call":
-                    yield it["face"], it["client"].get("user_agent", ""), it["op"], it.get("ended", {}).get("status")
+                    yield it
+
+    def calls(self):
+        """Yields every call: (face, user agent, operation, status). An open watch has no status."""
+        for it in self.records():
+            yield it["face"], it["client"].get("user_agent", ""), it["op"], it.get("ended", {}).get("status")
