@@ -48,7 +48,6 @@ class Idle:
 class Lane(scaling.Lane):
     """The lane without a real cluster. With `direct` the autoscaler's calls do not pass the sim."""
     patience = 120  # a machine of the sim joins 40 s after its creation
-    room = 5  # VM Operator of the sim gives each machine two processors, whatever its class says
 
     def __init__(self, binary, provider, world, direct=False):
         super().__init__(binary, provider, world, world)

@@ -13,7 +13,7 @@ use super::Execution;
 use super::guests::cloud_init::{ENCODING, USER_DATA};
 use crate::control_plane::ControlPlane;
 use crate::event::{Event, Fault};
-use crate::objects::{self, GroupResource, Key, Op, PatchKind, Quota};
+use crate::objects::{self, GroupResource, Key, Op, PatchKind, Quota, quantity_nanos};
 use crate::reactions::{Reaction, Step};
 use crate::supervisor::OperatorChange;
 use crate::supervisor::vmoperator::{
@@ -239,7 +239,10 @@ impl Execution<'_> {
     fn make(&mut self, object: &Value) -> Result<(), Refusal> {
         let vcenter = self.state.supervisor.vcenter.clone();
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let (cpus, memory_mib) = self.hardware(object);
         let spec = MachineSpec {
+            cpus,
+            memory_mib,
             name: text("/metadata/name").map(str::to_owned),
             uuid: text("/spec/biosUUID").and_then(|uuid| uuid.parse().ok()),
             host_name: text("/spec/network/hostName").map(str::to_owned),
@@ -262,6 +265,21 @@ impl Execution<'_> {
         let mut told = object.clone();
         told["status"]["uniqueID"] = id.to_string().into();
         self.write_supervisor(objects::Command::update(key_of(object), told).on_status())
+    }
+
+    /// Returns the processors and the memory in MiB that the class of a VirtualMachine has, as far as it
+    /// names them.
+    fn hardware(&self, object: &Value) -> (Option<u32>, Option<u32>) {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let names = (text("/metadata/namespace"), text("/spec/className"));
+        let (Some(namespace), Some(class)) = names else { return (None, None) };
+        let classes = GroupResource::of(GROUP, "virtualmachineclasses");
+        let class = self.state.supervisor.objects.get(&Key::new(classes, namespace, class));
+        let Some(hardware) = class.map(|it| &it["spec"]["hardware"]) else { return (None, None) };
+        let memory = hardware["memory"].as_str().and_then(quantity_nanos);
+        let mib = memory.map(|nanos| nanos / (1_000_000_000 * (1 << 20)));
+        let (cpus, mib) = (hardware["cpus"].as_u64(), mib.and_then(|it| u32::try_from(it).ok()));
+        (cpus.and_then(|it| u32::try_from(it).ok()).filter(|it| *it > 0), mib.filter(|it| *it > 0))
     }
 
     /// Returns the cloud-init data of a VirtualMachine in Base64; `None` if it names no Secret with

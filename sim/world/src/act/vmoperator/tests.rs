@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::objects::{self, Key, PatchKind};
+use crate::objects::{self, GroupResource, Key, PatchKind};
 use crate::reactions::{Completion, Step};
-use crate::supervisor::vmoperator::machines;
+use crate::supervisor::vmoperator::{GROUP, machines};
 use crate::vcenter::Power;
 use crate::{Command, Time, Topology, World};
 
@@ -240,4 +240,22 @@ fn a_machine_is_created_and_deleted_at_once_with_immediate_timing() {
     assert!(lab.at_pointer("new", "/status/network/primaryIP4").is_string());
     lab.send(objects::Command::delete(Lab::key("new"))).unwrap();
     assert_eq!(lab.object("new"), None);
+}
+
+#[test]
+fn a_machine_has_the_processors_and_the_memory_of_its_class() {
+    let mut lab = Lab::new(0);
+    let class = json!({
+        "apiVersion": "vmoperator.vmware.com/v1alpha6", "kind": "VirtualMachineClass",
+        "metadata": {"name": "large"}, "spec": {"hardware": {"cpus": 8, "memory": "16Gi"}},
+    });
+    let classes = GroupResource::of(GROUP, "virtualmachineclasses");
+    lab.send(objects::Command::create(classes, "workloads", class)).unwrap();
+    let mut specification = usual();
+    specification["className"] = "large".into();
+    lab.create(specification).unwrap();
+    lab.at(60.0);
+    let vcenter = lab.0.vcenter("vc0").unwrap();
+    let config = &vcenter.inventory.machines().next().unwrap().2.config;
+    assert_eq!((config.cpus, config.memory_mib), (8, 16384));
 }
