@@ -387,12 +387,19 @@ pub(super) fn arrange(def: &ResourceDef, version: &str, object: &mut Value) {
     }
 }
 
-/// Checks everything but metadata: the schema of a custom kind, then the rules of the kind.
-pub(super) fn validate(def: &ResourceDef, version: &str, object: &Value, errors: &mut FieldErrors) {
-    if let Some(version) = def.custom.as_ref().and_then(|custom| custom.version(version)) {
-        version.check(object, errors);
-    }
+/// Checks everything but metadata: the schema of a custom kind, then the rules of the kind. `old` is
+/// the object before an update. Returns warnings.
+pub(super) fn validate(
+    def: &ResourceDef,
+    version: &str,
+    object: &Value,
+    old: Option<&Value>,
+    errors: &mut FieldErrors,
+) -> Vec<String> {
+    let custom = def.custom.as_ref().and_then(|custom| custom.version(version));
+    let warnings = custom.map(|version| version.check(object, old, errors)).unwrap_or_default();
     (def.strategy.validate)(object, errors);
+    warnings
 }
 
 fn text_field<'a>(body: &'a Value, field: &str) -> Result<Option<&'a str>, Status> {

@@ -77,7 +77,7 @@ impl Store {
             meta::validate_finalizers(&object, &mut errors);
         }
         if !self.skips_validation {
-            body::validate(def, &version, &object, &mut errors);
+            body::validate(def, &version, &object, None, &mut errors);
         }
         if !errors.is_empty() {
             return Err(Status::invalid(&def.id.group, &def.kind, &key.name, errors));

@@ -124,7 +124,7 @@ impl Store {
             (def.strategy.carry_over)(existing, &mut object);
         }
         body::arrange(def, version, &mut object);
-        check(&request, &object, existing)?;
+        let mut warnings = check(&request, &object, existing)?;
         if request.subresource.is_none() {
             self.check_admission(def, &object, Some(existing))?;
         }
@@ -135,14 +135,15 @@ impl Store {
             body::arrange(request.def, &request.version, &mut object);
         }
         let strategy = &request.def.strategy;
-        let mut warnings = match request.subresource {
+        let mut of_kind = match request.subresource {
             None => (strategy.warn)(&object),
             Some(_) => Vec::new(),
         };
-        if !strategy.repeats_warnings && !warnings.is_empty() {
+        if !strategy.repeats_warnings && !of_kind.is_empty() {
             let known = (strategy.warn)(existing);
-            warnings.retain(|it| !known.contains(it));
+            of_kind.retain(|it| !known.contains(it));
         }
+        warnings.append(&mut of_kind);
         warned(self.finish(request, existing, object), warnings)
     }
 
@@ -251,13 +252,14 @@ fn managed(request: &Request<'_>, existing: &Value, object: &Value) -> Option<Va
     )
 }
 
-/// Runs the checks of an update in the order of the real server.
+/// Runs the checks of an update in the order of the real server. Returns warnings.
 ///
 /// # Errors
 /// 422 with all errors that the checks found.
-fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), Status> {
+fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<Vec<String>, Status> {
     let Request { def, version, subresource, .. } = request;
     let mut errors = FieldErrors::default();
+    let mut warnings = Vec::new();
     // An earlier write has already checked unchanged metadata.
     if object["metadata"] != existing["metadata"] {
         meta::validate(object, NameRule::PathSegment, def.namespaced, &mut errors);
@@ -294,11 +296,13 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
                 }
                 check_finalizers(&mut errors);
             }
-            Check::Whole => body::validate(def, version, object, &mut errors),
+            Check::Whole => {
+                warnings = body::validate(def, version, object, Some(existing), &mut errors);
+            }
             Check::Change => (strategy.validate_update)(object, existing, &mut errors),
             Check::Status => {
                 if let Some(custom) = def.custom.as_ref().and_then(|it| it.version(version)) {
-                    custom.check_status(object, &mut errors);
+                    warnings = custom.check_status(object, existing, &mut errors);
                 }
                 (strategy.validate_status)(object, existing, &mut errors);
             }
@@ -308,9 +312,10 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
         (strategy.validate_finalize)(object, &mut errors);
     }
     if errors.is_empty() {
-        return Ok(());
+        return Ok(warnings);
     }
-    Err(Status::invalid(&def.id.group, &def.kind, meta::text(object, "name"), errors))
+    let refused = Status::invalid(&def.id.group, &def.kind, meta::text(object, "name"), errors);
+    warned(Err(refused), warnings).map(|_| Vec::new())
 }
 
 /// Returns status 409 for a body whose uid is not that of the existing object.

@@ -40,6 +40,42 @@ impl FieldErrors {
         self.push("FieldValueInvalid", field, with_value("Invalid value", value, why));
     }
 
+    /// Adds the error that a rule of a schema refuses the value. The error does not show an object or
+    /// a list, for which `value` is `None`.
+    pub(crate) fn invalid_in_rule(
+        &mut self,
+        field: impl Into<String>,
+        value: Option<&Value>,
+        why: &str,
+    ) {
+        let body = match value {
+            Some(value) => with_value("Invalid value", value, why),
+            None => with_why("Invalid value".into(), why),
+        };
+        self.push("FieldValueInvalid", field, body);
+    }
+
+    /// Like [`invalid_in_rule`](Self::invalid_in_rule), for a rule that calls the value a duplicate.
+    pub(crate) fn duplicate_in_rule(&mut self, field: impl Into<String>, value: Option<&Value>) {
+        let body = match value {
+            Some(value) => with_value("Duplicate value", value, ""),
+            None => "Duplicate value".into(),
+        };
+        self.push("FieldValueDuplicate", field, body);
+    }
+
+    /// True if an error keeps the real server from evaluating rules.
+    pub(crate) fn block_rules(&self) -> bool {
+        const BLOCKING: [&str; 5] = [
+            "FieldValueNotSupported",
+            "FieldValueRequired",
+            "FieldValueTooLong",
+            "FieldValueTooMany",
+            "FieldValueTypeInvalid",
+        ];
+        self.0.iter().any(|error| BLOCKING.contains(&error.reason))
+    }
+
     /// Adds the error that the value has the wrong type.
     pub(crate) fn wrong_type(&mut self, field: impl Into<String>, value: &Value, why: &str) {
         self.push("FieldValueTypeInvalid", field, with_value("Invalid value", value, why));
@@ -143,7 +179,12 @@ impl FieldErrors {
 fn with_value(what: &str, value: &Value, why: &str) -> String {
     let shown = match value {
         Value::String(text) => quote(text),
-        other => other.to_string(),
+        // Go's JSON encoder escapes these characters.
+        other => other
+            .to_string()
+            .replace('<', "\\u003c")
+            .replace('>', "\\u003e")
+            .replace('&', "\\u0026"),
     };
     with_why(format!("{what}: {shown}"), why)
 }
@@ -162,7 +203,8 @@ impl FieldErrors {
         self.texts().join(", ")
     }
 
-    fn texts(&self) -> Vec<String> {
+    /// Returns the text of each error; equal texts occur once.
+    pub(crate) fn texts(&self) -> Vec<String> {
         // Go's aggregate error contains equal texts once.
         let mut texts: Vec<String> = Vec::new();
         for error in &self.0 {

@@ -2,6 +2,7 @@
 
 mod definitions;
 mod histories;
+mod rules;
 mod semantics;
 mod sizes;
 mod strategic;

@@ -1,9 +1,9 @@
 //! Tests of strict decoding, defaults and custom kinds. The expected texts are answers of the real
-//! server, except for the refusal of CEL rules.
+//! server.
 
 use serde_json::{Value, json};
 
-use super::{now, store};
+use super::store;
 use crate::{Command, FieldValidation, GroupResource, Key, PatchKind, Status, Store, Subresource};
 
 fn widgets() -> GroupResource {
@@ -339,15 +339,4 @@ fn invalid_roles_and_role_bindings_are_refused() {
         store().run(other).unwrap_err().message,
         r#"ClusterRoleBinding.rbac.authorization.k8s.io "cluster-admin" is invalid: roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"view"}: cannot change roleRef"#
     );
-}
-
-#[test]
-fn a_definition_with_cel_rules_is_refused() {
-    let mut definition = definition();
-    let rules = json!([{"rule": "self.size > 1"}]);
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
-        rules;
-    let crds = "customresourcedefinitions.apiextensions.k8s.io";
-    let refused = store().decide(now(), Command::create(crds, "", definition)).unwrap_err();
-    assert!(refused.message.contains("does not evaluate CEL rules"), "{refused}");
 }

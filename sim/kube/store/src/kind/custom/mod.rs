@@ -1,14 +1,15 @@
 //! Kinds from CustomResourceDefinitions.
 //!
 //! The store keeps a definition as an object like any other and derives [`Custom`] from it. Schemas
-//! are structural. The store does not implement `x-kubernetes-validations` and refuses a definition
-//! that contains this field. A Rust function ([`Conversion`]) replaces a conversion webhook.
-//! Without this function, the store refuses requests for which a real server calls the webhook.
+//! are structural. [`rules`] evaluates `x-kubernetes-validations`. A Rust function ([`Conversion`])
+//! replaces a conversion webhook. Without this function, the store refuses requests for which a real
+//! server calls the webhook.
 
 mod embedded;
 pub(crate) mod formats;
 mod numbers;
 mod order;
+pub(crate) mod rules;
 mod structural;
 mod validate;
 
@@ -21,7 +22,7 @@ use order::priority;
 
 pub(crate) use embedded::validate as validate_embedded;
 pub(crate) use structural::{Structural, has_unknown};
-pub(crate) use validate::{int32_at, validate, validate_status, validate_value};
+pub(crate) use validate::{int32_at, validate_value};
 
 use crate::object::{fields, meta};
 use crate::schema::{Decoded, GoDecoder, decode_metadata};
@@ -223,23 +224,60 @@ impl Custom {
 }
 
 impl CustomVersion {
-    /// Checks an object against the schema, and its numbers of replicas against the range of a
-    /// nonnegative `i32`.
-    pub(crate) fn check(&self, object: &Value, errors: &mut FieldErrors) {
-        validate(&self.schema, object, errors);
+    /// Checks an object against the schema, its numbers of replicas against the range of a
+    /// nonnegative `i32`, and then the rules. `old` is the object before an update: what it does not
+    /// change may stay invalid. Returns the warnings of rules about such values.
+    pub(crate) fn check(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        errors: &mut FieldErrors,
+    ) -> Vec<String> {
+        validate::check_schema(&self.schema, object, old, errors);
         if let Some(scale) = &self.scale {
             int32_at(object, &scale.spec_replicas, errors);
             int32_at(object, &scale.status_replicas, errors);
         }
+        validate_embedded(&self.schema, object, "", errors);
+        validate::check_lists_of(&self.schema, object, old, errors);
+        self.check_rules(object, old, errors)
     }
 
-    /// Checks the status of an object against the schema, and the actual number of replicas against
-    /// the range of a nonnegative `i32`.
-    pub(crate) fn check_status(&self, object: &Value, errors: &mut FieldErrors) {
-        validate_status(&self.schema, object, errors);
+    /// Checks the status of an object against the schema, the actual number of replicas against the
+    /// range of a nonnegative `i32`, and then the rules of the whole object. Returns the warnings of
+    /// rules about values that the update does not change.
+    pub(crate) fn check_status(
+        &self,
+        object: &Value,
+        old: &Value,
+        errors: &mut FieldErrors,
+    ) -> Vec<String> {
+        validate::check_status(&self.schema, object, old, errors);
         if let Some(scale) = &self.scale {
             int32_at(object, &scale.status_replicas, errors);
         }
+        validate::check_lists_of(&self.schema, object, Some(old), errors);
+        self.check_rules(object, Some(old), errors)
+    }
+
+    fn check_rules(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        errors: &mut FieldErrors,
+    ) -> Vec<String> {
+        if !self.schema.has_rules {
+            return Vec::new();
+        }
+        if errors.block_rules() {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.invalid("<nil>", &Value::Null, why);
+            return Vec::new();
+        }
+        let mut found = rules::Found::default();
+        rules::validate(&self.schema, object, old, &mut found);
+        errors.append(found.errors);
+        found.warnings.texts()
     }
 
     /// Makes an object conform to this schema: drops unknown fields, removes disallowed nulls and
@@ -347,7 +385,7 @@ fn version(spec: &Value, group: &str, version: &Value) -> CustomVersion {
         }),
         columns: fields::list(version, "/additionalPrinterColumns").to_vec(),
         selectable: fields::list(version, "/selectableFields").iter().filter_map(column).collect(),
-        schema: Structural::read(&published),
+        schema: Structural::read_root(&published),
         published,
         name,
     }

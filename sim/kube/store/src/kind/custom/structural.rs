@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::rules::Rules;
 use super::{formats, numbers};
 use crate::values::patterns;
 
@@ -39,6 +40,9 @@ pub(crate) struct Structural {
     pub(super) any_of: Vec<Self>,
     pub(super) one_of: Vec<Self>,
     pub(super) not: Option<Box<Self>>,
+    pub(super) rules: Option<Rules>,
+    /// True if this schema or a schema inside it has rules.
+    pub(super) has_rules: bool,
 }
 
 /// Rule for properties that the schema does not name (`additionalProperties`).
@@ -72,7 +76,30 @@ impl Structural {
         Self { keeps_unknown: true, ..Self::default() }
     }
 
+    /// Reads the schema of a part of an object.
     pub(crate) fn read(schema: &Value) -> Self {
+        Self::read_at(schema, schema["x-kubernetes-embedded-resource"] == true)
+    }
+
+    /// Reads the schema of a whole object.
+    pub(crate) fn read_root(schema: &Value) -> Self {
+        Self::read_at(schema, true)
+    }
+
+    /// Reads a schema; `is_root` is true for that of a whole or embedded object.
+    fn read_at(schema: &Value, is_root: bool) -> Self {
+        let mut read = Self::read_fields(schema);
+        read.rules = Rules::compile(schema, is_root);
+        let others = match &read.others {
+            Some(AdditionalProperties::Like(like)) => Some(like.as_ref()),
+            _ => None,
+        };
+        let mut inner = read.properties.values().chain(read.items.as_deref()).chain(others);
+        read.has_rules = read.rules.is_some() || inner.any(|it| it.has_rules);
+        read
+    }
+
+    fn read_fields(schema: &Value) -> Self {
         let text = |field: &str| schema[field].as_str().unwrap_or_default().to_owned();
         let is = |field: &str| schema[field] == true;
         let number = |field: &str| schema[field].as_u64();
@@ -126,6 +153,8 @@ impl Structural {
             any_of: many("anyOf"),
             one_of: many("oneOf"),
             not: schema["not"].is_object().then(|| Box::new(Self::read(&schema["not"]))),
+            rules: None,
+            has_rules: false,
         }
     }
 

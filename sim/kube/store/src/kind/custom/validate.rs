@@ -7,37 +7,61 @@
 
 use serde_json::{Map, Value};
 
-use super::embedded::validate as validate_embedded;
 use super::formats;
 use super::numbers;
+use super::rules;
 use super::structural::{AdditionalProperties, ListType, Structural};
 use crate::FieldErrors;
 use crate::values::text;
 
-/// Checks a whole object, or a part of one, against its schema. Also checks embedded objects and
-/// the uniqueness of list elements. Does not check the general rules for metadata of the object
-/// itself; `meta::validate` does.
-pub(crate) fn validate(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
-    check(schema, object, "", errors);
-    validate_embedded(schema, object, "", errors);
-    check_lists(schema, object, "", errors);
+/// Checks a whole object against its schema. `old` is the object before an update. Does not check
+/// embedded objects, the uniqueness of list elements, and the general rules for metadata.
+pub(super) fn check_schema(
+    schema: &Structural,
+    object: &Value,
+    old: Option<&Value>,
+    errors: &mut FieldErrors,
+) {
+    check_changed(schema, object, old, "", errors);
 }
 
 /// Checks a value, except for the uniqueness of list elements and for embedded objects.
 pub(crate) fn validate_value(schema: &Structural, value: &Value, errors: &mut FieldErrors) {
-    check(schema, value, "", errors);
+    check(schema, value, None, "", errors);
 }
 
 /// Checks only the status, as the real server does on a write to the status subresource: the paths
 /// inside messages begin below `status`.
-pub(crate) fn validate_status(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_status(
+    schema: &Structural,
+    object: &Value,
+    old: &Value,
+    errors: &mut FieldErrors,
+) {
     let (Some(schema), Some(status)) = (schema.properties.get("status"), object.get("status"))
     else {
         return;
     };
     let mut found = FieldErrors::default();
-    validate(schema, status, &mut found);
+    check_changed(schema, status, old.get("status"), "", &mut found);
     errors.add_below("status", found);
+}
+
+/// Reports duplicate elements of lists of type `set` or `map`, unless the object before an update
+/// has such duplicates too.
+pub(super) fn check_lists_of(
+    schema: &Structural,
+    object: &Value,
+    old: Option<&Value>,
+    errors: &mut FieldErrors,
+) {
+    let mut found = FieldErrors::default();
+    if let Some(old) = old {
+        check_lists(schema, old, "", &mut found);
+    }
+    if found.is_empty() {
+        check_lists(schema, object, "", errors);
+    }
 }
 
 /// Checks that the number of replicas at `pointer`, if it exists, is from 0 to the maximum of an
@@ -64,7 +88,29 @@ pub(crate) fn int32_at(object: &Value, pointer: &str, errors: &mut FieldErrors) 
     }
 }
 
-fn check(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
+/// Checks a value. Ignores its errors if it is equal to `old`, the value before an update.
+fn check_changed(
+    schema: &Structural,
+    value: &Value,
+    old: Option<&Value>,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
+    let mut found = FieldErrors::default();
+    check(schema, value, old, path, &mut found);
+    let is_kept = || old.is_some_and(|old| rules::is_equal(schema, value, old));
+    if !found.is_empty() && !is_kept() {
+        errors.append(found);
+    }
+}
+
+fn check(
+    schema: &Structural,
+    value: &Value,
+    old: Option<&Value>,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
     if value.is_null() && schema.is_nullable {
         return;
     }
@@ -73,14 +119,14 @@ fn check(schema: &Structural, value: &Value, path: &str, errors: &mut FieldError
     match value {
         Value::String(text) => check_text(schema, text, path, errors),
         Value::Number(_) => numbers::check(schema, value, path, errors),
-        Value::Array(list) => check_list(schema, list, path, errors),
+        Value::Array(list) => check_list(schema, list, old, path, errors),
         _ => {}
     }
     if !schema.allowed.is_empty() && !numbers::is_among(value, &schema.allowed) {
         errors.not_among(field(path), value, &schema.allowed);
     }
     if let Value::Object(map) = value {
-        check_object(schema, map, path, errors);
+        check_object(schema, map, old, path, errors);
     }
 }
 
@@ -113,11 +159,11 @@ fn check_type(schema: &Structural, value: &Value, path: &str, errors: &mut Field
 fn check_alternatives(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
     let fits = |one: &Structural| {
         let mut found = FieldErrors::default();
-        check(one, value, path, &mut found);
+        check(one, value, None, path, &mut found);
         found.is_empty()
     };
     for one in &schema.all_of {
-        check(one, value, path, errors);
+        check(one, value, None, path, errors);
     }
     let name = field(path);
     if !schema.any_of.is_empty() && !schema.any_of.iter().any(fits) {
@@ -172,11 +218,18 @@ fn check_shape(schema: &Structural, text: &str, path: &str, errors: &mut FieldEr
     }
 }
 
-fn check_list(schema: &Structural, list: &[Value], path: &str, errors: &mut FieldErrors) {
+fn check_list(
+    schema: &Structural,
+    list: &[Value],
+    old: Option<&Value>,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
     let (min, max) = schema.n_items;
     if let Some(items) = &schema.items {
         for (at, value) in list.iter().enumerate() {
-            check(items, value, &format!("{path}[{at}]"), errors);
+            let old = rules::before(schema, old, value);
+            check_changed(items, value, old, &format!("{path}[{at}]"), errors);
         }
     }
     let n_items = list.len() as u64;
@@ -192,6 +245,7 @@ fn check_list(schema: &Structural, list: &[Value], path: &str, errors: &mut Fiel
 fn check_object(
     schema: &Structural,
     map: &Map<String, Value>,
+    old: Option<&Value>,
     path: &str,
     errors: &mut FieldErrors,
 ) {
@@ -208,10 +262,13 @@ fn check_object(
         errors.required(join(path, name), "");
     }
     for (name, value) in map {
+        // The apiVersion and kind of a whole object are never taken for unchanged.
+        let is_type = path.is_empty() && matches!(name.as_str(), "apiVersion" | "kind");
+        let old = old.filter(|_| !is_type).and_then(|old| old.get(name));
         if let Some(known) = schema.properties.get(name) {
-            check(known, value, &join(path, name), errors);
+            check_changed(known, value, old, &join(path, name), errors);
         } else if let Some(AdditionalProperties::Like(like)) = &schema.others {
-            check(like, value, &join(path, name), errors);
+            check_changed(like, value, old, &join(path, name), errors);
         }
     }
 }

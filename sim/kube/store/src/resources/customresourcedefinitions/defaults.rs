@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::FieldErrors;
 use crate::kind::custom;
-use crate::kind::custom::Structural;
+use crate::kind::custom::{Structural, rules};
 use crate::object::fields;
 
 /// Checks all defaults of a structural schema, except those below `additionalProperties`.
@@ -44,6 +44,9 @@ fn check(schema: &Value, path: &str, in_meta: bool, errors: &mut FieldErrors) {
     }
     if found.is_empty() {
         custom::validate_value(&structural, value, &mut found);
+        let mut in_rules = rules::Found::default();
+        rules::validate(&structural, value, None, &mut in_rules);
+        found.append(in_rules.errors);
     }
     errors.add_below(path, found);
 }

@@ -1,8 +1,8 @@
 //! `customresourcedefinitions.apiextensions.k8s.io`: kinds that users define.
 //!
 //! [`Custom`](crate::Custom) describes the kind that a definition defines. Schemas must be
-//! structural, as in the real server. Validation refuses CEL rules (`x-kubernetes-validations`),
-//! unlike the real server.
+//! structural, as in the real server. Validation compiles rules in CEL (`x-kubernetes-validations`)
+//! and refuses rules that [`rules`](crate::kind::custom::rules) cannot evaluate.
 
 mod conversion;
 mod defaults;
@@ -10,6 +10,7 @@ mod formats;
 mod names;
 mod openapi;
 mod parts;
+mod rules;
 mod structural;
 mod versions;
 

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::rules;
 use super::structural::is_zero;
 use crate::FieldErrors;
 use crate::object::fields;
@@ -24,22 +25,35 @@ pub(super) struct Place<'a> {
     /// The place in which a default is not allowed, in the words of error texts after "must not be
     /// set", such as `in top-level kind`; empty if a default is allowed.
     no_defaults: &'a str,
+    rules: rules::Place<'a>,
 }
 
 impl Place<'_> {
-    /// Place of the schema of a whole object.
-    pub(super) const ROOT: Self = Self { is_root: true, is_in_metadata: false, no_defaults: "" };
+    /// Place of the schema of a whole object. `compiles_rules` is false if other errors make a check
+    /// of rules pointless.
+    pub(super) fn root(compiles_rules: bool) -> Self {
+        let rules = rules::Place { is_compiled: compiles_rules, uncorrelated: None };
+        Self { is_root: true, rules, ..Self::default() }
+    }
 }
 
-/// Checks a schema and all schemas inside it.
-pub(super) fn validate(schema: &Value, path: &str, place: Place<'_>, errors: &mut FieldErrors) {
+/// Checks a schema and all schemas inside it. Adds the errors of rules that do not compile to
+/// `in_rules`.
+pub(super) fn validate(
+    schema: &Value,
+    path: &str,
+    place: Place<'_>,
+    errors: &mut FieldErrors,
+    in_rules: &mut FieldErrors,
+) {
+    let n_before = errors.len();
     unsupported(schema, path, place, errors);
     if schema["uniqueItems"] == true {
         let why =
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.forbidden(format!("{path}.uniqueItems"), why);
     }
-    inside(schema, path, place, errors);
+    inside(schema, path, place, errors, in_rules);
     if schema["x-kubernetes-preserve-unknown-fields"] == false {
         let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
         errors.invalid(field, &false.into(), "must be true or undefined");
@@ -48,9 +62,10 @@ pub(super) fn validate(schema: &Value, path: &str, place: Place<'_>, errors: &mu
     list_type(schema, path, errors);
     list_keys(schema, path, errors);
     items_of_sets_and_maps(schema, path, errors);
-    if !is_zero(&schema["x-kubernetes-validations"]) {
-        let why = "this simulated API server does not evaluate CEL rules";
-        errors.forbidden(format!("{path}.x-kubernetes-validations"), why);
+    rules::validate(schema, path, errors);
+    if errors.len() == n_before && place.rules.is_compiled {
+        let is_object = place.is_root || schema[EMBEDDED] == true;
+        rules::compile(schema, path, is_object, place.rules, in_rules);
     }
 }
 
@@ -89,8 +104,16 @@ fn unsupported(schema: &Value, path: &str, place: Place<'_>, errors: &mut FieldE
 }
 
 /// Checks the schemas inside a schema.
-fn inside(schema: &Value, path: &str, place: Place<'_>, errors: &mut FieldErrors) {
+fn inside(
+    schema: &Value,
+    path: &str,
+    place: Place<'_>,
+    errors: &mut FieldErrors,
+    in_rules: &mut FieldErrors,
+) {
     let below = Place { is_root: false, ..place };
+    let uncompiled = rules::Place { is_compiled: false, ..place.rules };
+    let alternative = Place { rules: uncompiled, ..below };
     let others = &schema["additionalProperties"];
     let has_properties = !is_zero(&schema["properties"]);
     if has_properties && (others.is_object() || *others == false) {
@@ -102,7 +125,7 @@ fn inside(schema: &Value, path: &str, place: Place<'_>, errors: &mut FieldErrors
         if place.is_in_metadata {
             place.no_defaults = "inside additionalProperties applying to object metadata";
         }
-        validate(others, &format!("{path}.additionalProperties"), place, errors);
+        validate(others, &format!("{path}.additionalProperties"), place, errors, in_rules);
     }
     for (name, property) in fields::map(schema, "/properties").into_iter().flatten() {
         let is_object = place.is_root || schema[EMBEDDED] == true;
@@ -110,19 +133,23 @@ fn inside(schema: &Value, path: &str, place: Place<'_>, errors: &mut FieldErrors
         let is_in_metadata = place.is_in_metadata || is_object && is_system;
         let reason = format!("in top-level {name}");
         let no_defaults = if place.is_root && is_system { &reason } else { place.no_defaults };
-        let place = Place { is_root: false, is_in_metadata, no_defaults };
-        validate(property, &format!("{path}.properties[{name}]"), place, errors);
+        let place = Place { is_in_metadata, no_defaults, ..below };
+        validate(property, &format!("{path}.properties[{name}]"), place, errors, in_rules);
     }
     if schema["not"].is_object() {
-        validate(&schema["not"], &format!("{path}.not"), below, errors);
+        validate(&schema["not"], &format!("{path}.not"), alternative, errors, in_rules);
     }
     for field in ["allOf", "oneOf", "anyOf"] {
         for (at, one) in fields::list(schema, &format!("/{field}")).iter().enumerate() {
-            validate(one, &format!("{path}.{field}[{at}]"), below, errors);
+            validate(one, &format!("{path}.{field}[{at}]"), alternative, errors, in_rules);
         }
     }
     if schema["items"].is_object() {
-        validate(&schema["items"], &format!("{path}.items"), below, errors);
+        let mut place = below;
+        if schema[LIST_TYPE] != "map" {
+            place.rules.uncorrelated.get_or_insert(path);
+        }
+        validate(&schema["items"], &format!("{path}.items"), place, errors, in_rules);
     }
 }
 

@@ -201,14 +201,18 @@ fn validate_schema(schema: &Value, has_status: bool, path: &str, errors: &mut Fi
         errors.forbidden(format!("{path}.nullable"), "nullable cannot be true at the root");
     }
     let unreadable = structural::unreadable(schema);
-    if unreadable.is_none() {
-        let found = structural::problems(schema, &path);
+    let mut is_structural = unreadable.is_none();
+    if is_structural {
+        let mut found = structural::problems(schema, &path);
         if found.is_empty() {
-            defaults::validate(schema, &path, errors);
+            defaults::validate(schema, &path, &mut found);
         }
+        is_structural = found.is_empty();
         errors.append(found);
     }
-    openapi::validate(schema, &path, Place::ROOT, errors);
+    let mut in_rules = FieldErrors::default();
+    openapi::validate(schema, &path, Place::root(is_structural), errors, &mut in_rules);
+    errors.append(in_rules);
     if let Some(why) = unreadable.filter(|_| errors.len() == n_before) {
         errors.invalid(path, &"".into(), &why);
     }
