@@ -16,6 +16,10 @@ use sim::faults::{Action, HttpStatus, KubeStatus, Rule};
 
 use super::{autoscaler, autoscaler_vcenter};
 
+/// Machines of the group over a vCenter.
+const CLONE: &str = "clone: {datacenter: DC0, template: ubuntu, folder: /DC0/vm, \
+                     resourcePool: DC0_C0/Resources, tag: nodes/autoscaled, \
+                     bootstrap: {file: user-data}}";
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Pause between two loops of the autoscaler.
 const SCAN: Duration = Duration::from_secs(10);
@@ -30,13 +34,15 @@ const PATIENCE: u32 = 90;
 enum Platform {
     Supervisor,
     Vcenter,
+    /// A vCenter, with the template in a content library.
+    Library,
     ClusterApi,
 }
 
 impl Platform {
     /// Returns a sim without machines, for a server with one group.
     async fn sim(self) -> Ours {
-        let groups = |machine| format!("groups:\n- {{name: workers, max: 3, {machine}}}\n");
+        let groups = |machine: &str| format!("groups:\n- {{name: workers, max: 3, {machine}}}\n");
         match self {
             Self::Supervisor => {
                 let machine = "machine: {className: best-effort-small, \
@@ -44,11 +50,12 @@ impl Platform {
                                bootstrap: {secretName: workers-bootstrap}}";
                 Ours::start_later(groups(machine), 1, false).await.unwrap()
             }
-            Self::Vcenter => {
-                let clone = "clone: {datacenter: DC0, template: ubuntu, folder: /DC0/vm, \
-                             resourcePool: DC0_C0/Resources, tag: nodes/autoscaled, \
-                             bootstrap: {file: user-data}}";
-                Ours::over_vcenter(groups(clone), 1, false).unwrap()
+            Self::Vcenter => Ours::over_vcenter(groups(CLONE), 1, false).unwrap(),
+            Self::Library => {
+                let clone = CLONE.replace("template: ubuntu", "libraryItem: images/noble");
+                let ours = Ours::over_vcenter(groups(&clone), 1, false).unwrap();
+                autoscaler_vcenter::library::furnish(ours.sim());
+                ours
             }
             Self::ClusterApi => {
                 let group = MachineDeployment::new("workers", 0, 3);
@@ -60,7 +67,7 @@ impl Platform {
     fn group(self) -> &'static str {
         match self {
             Self::Supervisor => autoscaler::GROUP,
-            Self::Vcenter => autoscaler_vcenter::GROUP,
+            Self::Vcenter | Self::Library => autoscaler_vcenter::GROUP,
             Self::ClusterApi => "MachineDeployment/workloads/workers",
         }
     }
@@ -69,7 +76,7 @@ impl Platform {
     fn machines(self, ours: &Ours) -> (BTreeSet<String>, usize) {
         let (running, n) = match self {
             Self::Supervisor => (autoscaler::running(ours.sim()), autoscaler::objects(ours.sim())),
-            Self::Vcenter => {
+            Self::Vcenter | Self::Library => {
                 let all = autoscaler_vcenter::machines(ours.sim());
                 (autoscaler_vcenter::running(ours.sim()), all.len())
             }
@@ -79,12 +86,17 @@ impl Platform {
     }
 
     /// Selects the calls that may fail: all of those to a Supervisor or a management cluster; those to a
-    /// vCenter that change something or look for a machine.
+    /// vCenter that change something or look for a machine, and with a library those that resolve an
+    /// item, clone it and power on.
     fn calls(self, rule: Rule) -> Rule {
         match self {
             Self::Supervisor => rule.on(Face::Supervisor).user_agent(Ours::AGENT),
             Self::ClusterApi => rule.on(Face::Cluster).user_agent(Ours::AGENT),
             Self::Vcenter => rule.op(["@write", "FindAllByUuid", "FindByUuid", "Login"]),
+            Self::Library => {
+                let resolution = autoscaler_vcenter::library::RESOLUTION;
+                rule.op(resolution.into_iter().chain(["CloneVM_Task", "PowerOnVM_Task"]))
+            }
         }
     }
 }
@@ -111,7 +123,9 @@ impl Failure {
     /// Returns the rule for the n-th call of the server.
     fn rule(self, platform: Platform, n: u64) -> Rule {
         let action = match self {
-            Self::Refused if platform == Platform::Vcenter => Action::Status(HttpStatus::new(503)),
+            Self::Refused if matches!(platform, Platform::Vcenter | Platform::Library) => {
+                Action::Status(HttpStatus::new(503))
+            }
             Self::Refused => Action::KubeStatus(KubeStatus::new(500)),
             Self::CutBefore | Self::CutAfter => Action::Reset,
             Self::KilledBefore | Self::KilledAfter => Action::Blackhole,
@@ -316,6 +330,12 @@ fn no_failure_of_a_call_loses_repeats_or_deletes_a_machine_that_was_not_named() 
 #[test]
 fn no_failure_of_a_call_to_a_vcenter_loses_repeats_or_destroys_a_machine_that_was_not_named() {
     let n_played = sweep(Platform::Vcenter, 2);
+    assert!(n_played > 50, "only {n_played} trials");
+}
+
+#[test]
+fn no_failure_of_a_call_for_a_library_item_loses_repeats_or_destroys_a_machine() {
+    let n_played = sweep(Platform::Library, 2);
     assert!(n_played > 50, "only {n_played} trials");
 }
 

@@ -13,6 +13,7 @@ mod backoff;
 mod client;
 mod credentials;
 mod error;
+mod library;
 mod logout;
 mod observer;
 mod session;
@@ -30,6 +31,7 @@ pub use client::Defects;
 pub use client::{Settings, Vcenter};
 pub use credentials::{Credential, CredentialError, CredentialSource, FixedCredential};
 pub use error::{CallError, CallErrorKind, Chain, Retry};
+pub use library::{LibraryId, LibraryItemId};
 pub use observer::{Call, CallObserver};
 pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
 pub use soap::{

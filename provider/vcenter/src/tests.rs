@@ -14,7 +14,8 @@ use http_body_util::{BodyExt as _, Full};
 
 use crate::{
     Backoff, CallError, CallErrorKind, Chain, Credential, Endpoint, Fault, FaultKind, FilterSpec,
-    FixedCredential, MoRef, Retry, Settings, TagId, Transport, UpdateKind, Vcenter, from_service,
+    FixedCredential, LibraryItemId, MoRef, Retry, Settings, TagId, Transport, UpdateKind, Vcenter,
+    from_service,
 };
 
 /// Answer of the service to one request.
@@ -442,6 +443,48 @@ async fn a_vapi_session_that_is_refused_twice_is_not_used_again() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     script.then([login("{\"value\":\"three\"}"), Answer::Raw(200, "{\"value\":[\"t\"]}")]);
     assert_eq!(client.tags_on(&vm("vm-1")).await.unwrap(), [TagId("t".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_of_a_library_is_found_with_its_template() {
+    let script = Script::new([
+        Answer::Raw(200, "{\"value\":\"one\"}"),
+        Answer::Raw(200, "{\"value\":[\"l-1\"]}"),
+        Answer::Raw(200, "{\"value\":[\"i-1\"]}"),
+        Answer::Raw(200, "{\"value\":{\"id\":\"i-1\",\"type\":\"vm-template\"}}"),
+        Answer::Raw(200, "{\"value\":{\"vm_template\":\"vm-7\"}}"),
+    ]);
+    let client = script.client();
+    let libraries = client.find_libraries("images").await.unwrap();
+    let items = client.find_library_items(&libraries[0], "ubuntu").await.unwrap();
+    assert_eq!(items, [LibraryItemId("i-1".into())]);
+    assert_eq!(client.library_item_type(&items[0]).await.unwrap(), "vm-template");
+    assert_eq!(client.library_template(&items[0]).await.unwrap(), Some(vm("vm-7")));
+    let library = "/rest/com/vmware/content/library";
+    assert_eq!(
+        script.operations()[1..],
+        [
+            format!("POST {library}?~action=find"),
+            format!("POST {library}/item?~action=find"),
+            format!("GET {library}/item/id:i-1"),
+            "GET /rest/vcenter/vm-template/library-items/i-1".to_owned(),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_without_template_has_none_in_each_form_of_the_answer() {
+    let item = LibraryItemId("i-1".into());
+    for unset in ["{}", "{\"value\":null}", "{\"value\":{}}", ""] {
+        let script =
+            Script::new([Answer::Raw(200, "{\"value\":\"one\"}"), Answer::Raw(200, unset)]);
+        assert_eq!(script.client().library_template(&item).await.unwrap(), None, "{unset}");
+    }
+    let login = Answer::Raw(200, "{\"value\":\"one\"}");
+    let denied = "{\"type\":\"com.vmware.vapi.std.errors.unauthorized\",\"value\":{\"messages\":[{\"id\":\"vapi.security.authorization.invalid\"}]}}";
+    let script = Script::new([login, Answer::Raw(403, denied)]);
+    let err = script.client().library_template(&item).await.unwrap_err();
+    assert!(matches!(err.kind, CallErrorKind::Rest { status: 403, .. }), "{err:?}");
 }
 
 #[tokio::test(start_paused = true)]

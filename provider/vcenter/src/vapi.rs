@@ -1,4 +1,5 @@
-//! vAPI REST under `/rest`: one login, and calls that read tags and categories.
+//! vAPI REST under `/rest`: one login, and calls that read tags and categories. The module `library`
+//! has those of content libraries.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
@@ -14,6 +15,8 @@ use crate::{CallError, CallErrorKind, MoRef, Vcenter, client::Answer, session::R
 /// Path of the login and logout.
 const SESSION_PATH: &str = "/rest/com/vmware/cis/session";
 const TAGGING: &str = "/rest/com/vmware/cis/tagging";
+/// Reason why an answer without a field `value` is malformed.
+pub(crate) const NO_VALUE: &str = "no value in the answer";
 /// Deadline of a logout. A slower one must not delay the end of the process.
 const LOGOUT_DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum number of objects per call for the tags of many objects. Servers limit the size of a
@@ -188,7 +191,11 @@ impl Vcenter {
     }
 
     /// Reads a list of ids.
-    fn ids(&self, operation: &'static str, value: &Value) -> Result<Vec<String>, CallError> {
+    pub(crate) fn ids(
+        &self,
+        operation: &'static str,
+        value: &Value,
+    ) -> Result<Vec<String>, CallError> {
         let malformed = || self.malformed(operation, "not a list of ids");
         let ids = list(value).ok_or_else(malformed)?.iter();
         ids.map(|id| id.as_str().map(str::to_owned).ok_or_else(malformed)).collect()
@@ -196,7 +203,7 @@ impl Vcenter {
 
     /// Makes one call in the current vAPI session. If the server has ended the session, logs in and
     /// repeats the call once.
-    async fn rest(
+    pub(crate) async fn rest(
         &self,
         operation: &'static str,
         method: Method,
@@ -351,7 +358,7 @@ fn decode(answer: &Answer) -> Result<Value, CallErrorKind> {
         let mut value = parsed.map_err(|err| CallErrorKind::Malformed(err.to_string()))?;
         return match value.get_mut("value") {
             Some(inner) => Ok(inner.take()),
-            None => Err(CallErrorKind::Malformed("no value in the answer".to_owned())),
+            None => Err(CallErrorKind::Malformed(NO_VALUE.to_owned())),
         };
     }
     let id = parsed.ok().and_then(|value| {
@@ -379,6 +386,6 @@ fn list(value: &Value) -> Option<&[Value]> {
 }
 
 /// Returns a text field; `None` if it is missing, empty or not a text.
-fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str).filter(|t| !t.is_empty())
 }

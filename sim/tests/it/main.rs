@@ -9,6 +9,7 @@ mod collector;
 mod fixtures;
 mod hostile;
 mod isolation;
+mod libraries;
 mod listening;
 mod locks;
 mod malformed;

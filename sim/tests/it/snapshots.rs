@@ -6,6 +6,7 @@
 //! `every_operation_has_a_snapshot_of_its_answer` fails for an operation without a snapshot of a
 //! successful answer. A REST operation needs one in each of the two dialects.
 
+mod libraries;
 mod objects;
 mod reads;
 mod refusals;
@@ -64,6 +65,7 @@ scenarios! {
     refusals::too_many_sessions,
     rest::rest_in_both_dialects,
     rest::tagging_in_both_dialects,
+    libraries::libraries_in_both_dialects,
 }
 
 /// The dialect of a call (`soap`, `rest` or `api`) and the name of its operation.

@@ -139,12 +139,16 @@ impl Event {
 }
 
 impl Event {
-    /// True if the event changed the objects or the tags of the vCenter called `name`, or added
-    /// this vCenter.
+    /// True if the event changed the objects, the tags or the libraries of the vCenter called
+    /// `name`, or added this vCenter.
     pub(crate) fn changes_inventory_of(&self, name: &str) -> bool {
         match self {
             Self::VCenter { vcenter, event } => {
-                vcenter == name && matches!(event, VcEvent::Object { .. } | VcEvent::Tag(_))
+                vcenter == name
+                    && matches!(
+                        event,
+                        VcEvent::Object { .. } | VcEvent::Tag(_) | VcEvent::Library(_)
+                    )
             }
             Self::VCenterAdded { vcenter, .. } => vcenter == name,
             _ => false,
@@ -164,7 +168,7 @@ pub enum Outcome {
     Session(String),
     /// The id of a new task or machine.
     Reference(MoRef),
-    /// The id of a new tag or category.
+    /// The id of a new tag, category, library or library item.
     Id(String),
 }
 

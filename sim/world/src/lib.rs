@@ -45,7 +45,7 @@ mod topology;
 mod workloads;
 mod world;
 
-pub use command::{Command, Grant, Named, TagName, VcRequest};
+pub use command::{Command, Grant, ItemName, Named, TagName, VcRequest};
 pub use control_plane::ControlPlane;
 pub use event::{Applied, Event, Fault, Outcome};
 pub use kube_sim_store::{self as objects, Ids, Time};

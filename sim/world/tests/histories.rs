@@ -25,8 +25,8 @@ use serde_json::json;
 use sim_world::objects::{self, GroupResource, Key};
 use sim_world::vcenter::{GuestRequest, Kind, MachineSpec, MoRef, Password, Work};
 use sim_world::{
-    Command, Completion, Event, Grant, Named, PROVIDER_USER, Retain, State, Step, TagName, Time,
-    Topology, VcRequest, World, ZONE_CATEGORY,
+    Command, Completion, Event, Grant, ItemName, Named, PROVIDER_USER, Retain, State, Step,
+    TagName, Time, Topology, VcRequest, World, ZONE_CATEGORY,
 };
 
 fn machine() -> impl Strategy<Value = Named> {
@@ -131,6 +131,14 @@ fn service() -> impl Strategy<Value = Command> {
             tag,
             object,
         })),
+        "[ab]".prop_map(|name| Command::CreateLibrary { vcenter: None, name }),
+        ("[ab]", "[ab]", proptest::option::of(machine())).prop_map(|(library, name, machine)| {
+            Command::AddLibraryItem {
+                item: ItemName { vcenter: None, library, name },
+                kind: "vm-template".to_owned(),
+                template: machine.map(|it| it.name),
+            }
+        }),
         (step(), 0..3_u8).prop_map(|(step, n)| Command::SetTiming {
             step,
             completion: match n {

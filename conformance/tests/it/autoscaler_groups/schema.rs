@@ -51,6 +51,7 @@ async fn the_api_server_refuses_wrong_values_with_their_keys() {
         (&clone, "/clone/diskGiB", json!(0)),
         (&clone, "/clone/cloneMode", json!("instant")),
         (&clone, "/clone/tag", json!("no-category")),
+        (&clone, "/clone/libraryItem", json!("no-library")),
         (&clone, "/clone/networks", json!(vec!["n"; 11])),
         (&clone, "/clone/bootstrap/format", json!("kickstart")),
     ] {
@@ -62,6 +63,12 @@ async fn the_api_server_refuses_wrong_values_with_their_keys() {
             if is_shape { "spec".to_owned() } else { format!("spec{}", at.replace('/', ".")) };
         assert!(refused.contains(&place), "{at} {value}: {refused}");
     }
+    let of_library = with(clone.clone(), "/clone/libraryItem", json!("images/noble"));
+    let of_nothing = with(clone.clone(), "/clone/template", Value::Null);
+    for wrong in [&of_library, &of_nothing] {
+        let refused = world.try_create(NAMESPACE, "workers", wrong.clone()).await.unwrap_err();
+        assert!(refused.contains("spec.clone"), "{wrong}: {refused}");
+    }
     for name in ["my.group", &*"a".repeat(58)] {
         let refused = world.try_create(NAMESPACE, name, machine.clone()).await.unwrap_err();
         assert!(refused.contains("metadata.name"), "{name}: {refused}");
@@ -70,6 +77,7 @@ async fn the_api_server_refuses_wrong_values_with_their_keys() {
         ("a", &machine, "/reserved", json!({"cpu": 2, "memory": "1.5Gi"})),
         ("b", &machine, "/options", json!({"scaleDownUnneededTime": "1h30m"})),
         ("c", &clone, "/clone/numCPUs", json!(768)),
+        ("d", &of_library, "/clone/template", Value::Null),
     ] {
         world.create(name, with(spec.clone(), at, value)).await;
     }

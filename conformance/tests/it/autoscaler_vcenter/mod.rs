@@ -4,6 +4,7 @@
 mod crashes;
 mod failures;
 mod journal;
+pub(crate) mod library;
 mod protection;
 mod vanished;
 

@@ -2,7 +2,8 @@
 //! and the part of a request that the ledger keeps. The vCenter answers every other request with
 //! 404.
 //!
-//! Every call refers to the object in its body, else to the tag or category in its path.
+//! Every call refers to the object in its body, else to the tag, category, library or item in its
+//! path.
 
 use super::operation_table;
 use crate::call::Class;
@@ -37,6 +38,9 @@ const SESSION: &str = "session";
 const TAG: &str = "tagging/tag";
 const CATEGORY: &str = "tagging/category";
 const ASSOCIATION: &str = "tagging/tag-association";
+const LIBRARY: &str = "content/library";
+const ITEM: &str = "content/library/item";
+const TEMPLATE: &str = "vcenter/vm-template/library-items";
 
 operation_table! {
     /// An operation of vAPI that the simulated vCenter supports.
@@ -68,6 +72,14 @@ operation_table! {
     AttachMany = "tagging.tag-association.attach-multiple-tags-to-object", Write, &[Action(ASSOCIATION)], Nothing;
     DetachMany = "tagging.tag-association.detach-multiple-tags-from-object", Write, &[Action(ASSOCIATION)], Nothing;
     AttachToMany = "tagging.tag-association.attach-tag-to-multiple-objects", Write, &[Action(ASSOCIATION)], Nothing;
+    LibraryList = "content.library.list", Read, &[Service("GET", LIBRARY)], Nothing;
+    LibraryFind = "content.library.find", Read, &[Action(LIBRARY)], Nothing;
+    LibraryGet = "content.library.get", Read, &[Object("GET", LIBRARY)], Nothing;
+    ItemList = "content.library.item.list", Read, &[Service("GET", ITEM)], Nothing;
+    ItemFind = "content.library.item.find", Read, &[Action(ITEM)], Nothing;
+    ItemGet = "content.library.item.get", Read, &[Object("GET", ITEM)], Nothing;
+    TemplateGet = "vcenter.vm-template.library-items.get", Read, &[Object("GET", TEMPLATE)], Nothing;
+    TemplateDeploy = "vcenter.vm-template.library-items.deploy", Write, &[Action(TEMPLATE)], Nothing;
 }
 
 impl Operation {

@@ -73,6 +73,34 @@ impl Error {
         )
     }
 
+    /// The error for a user without the privileges of an operation, as vSphere words it.
+    pub(super) fn unauthorized() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "unauthorized",
+            "vapi.security.authorization.invalid",
+            "Unable to authorize user",
+        )
+    }
+
+    /// The error for a content library or item that does not exist.
+    pub(super) fn no_library(id: &str) -> Self {
+        Self {
+            id: "com.vmware.content.library.not_found",
+            ..Self::not_found(VcFault::LibraryNotFound(id.to_owned()).to_string())
+        }
+    }
+
+    /// The error for a template whose configuration vCenter cannot read.
+    pub(super) fn resource_inaccessible(message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "resource_inaccessible",
+            "com.vmware.vcenter.vm_template.resource_inaccessible",
+            message,
+        )
+    }
+
     pub(super) fn operation_not_found(path: &str) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
@@ -129,6 +157,19 @@ impl From<VcFault> for Error {
         let message = fault.to_string();
         match fault {
             VcFault::TagNotFound(_) | VcFault::ManagedObjectNotFound(_) => Self::not_found(message),
+            VcFault::LibraryNotFound(id) => Self::no_library(&id),
+            VcFault::DuplicateName { .. } => Self::new(
+                StatusCode::BAD_REQUEST,
+                "already_exists",
+                "com.vmware.vcenter.vm_template.already_exists",
+                message,
+            ),
+            VcFault::HostNotConnected => Self::new(
+                StatusCode::BAD_REQUEST,
+                "not_allowed_in_current_state",
+                "com.vmware.vcenter.vm_template.not_allowed_in_current_state",
+                message,
+            ),
             VcFault::TagExists(_) => Self::new(
                 StatusCode::BAD_REQUEST,
                 "already_exists",
@@ -153,6 +194,12 @@ impl Dialect {
     pub(super) fn created_plain(self, value: Value) -> Reply {
         let status = if self == Self::Api { StatusCode::CREATED } else { StatusCode::OK };
         self.answer(status, value)
+    }
+
+    /// Returns an answer whose result is unset: `{}` for `/rest`, `null` for `/api`.
+    pub(super) fn unset(self) -> Reply {
+        let body = if self == Self::Api { "null" } else { "{}" };
+        Reply::new(StatusCode::OK, JSON, body)
     }
 
     /// Returns an answer without a result. The status is 204 for `/api`, 200 for `/rest`.

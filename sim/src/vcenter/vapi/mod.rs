@@ -1,8 +1,12 @@
-//! vAPI REST of one vCenter: sessions and tagging, in the `/rest` and the `/api` dialect.
+//! vAPI REST of one vCenter: sessions, tagging and content libraries, in the `/rest` and the `/api`
+//! dialect.
 
+mod context;
 mod dialect;
+mod library;
 mod route;
 mod tagging;
+mod template;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +21,7 @@ use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target, sess
 use crate::faults::Effects;
 use crate::vcenter::soap::{label, text};
 use crate::{Reply, WorldHandle, can_be_stale};
+use context::Context;
 use dialect::{Dialect, Error};
 use route::Route;
 
@@ -166,14 +171,14 @@ impl VapiFace {
                 let operation = route.operation.name();
                 let past = effects.read_stale.filter(|_| can_be_stale(Face::Vapi, operation));
                 let past = past.map(|n| self.world.before(&self.world.lock(), &self.vcenter, n));
-                let tagging = tagging::Tagging {
+                let context = Context {
                     world: past.as_ref().unwrap_or(&self.world),
                     vcenter: &self.vcenter,
                     dialect: parsed.dialect,
                     user: &user,
                     effects,
                 };
-                tagging.answer(&route, &parsed.body)
+                context.answer(&route, &parsed.body)
             }
         };
         if own {
@@ -253,6 +258,20 @@ impl VapiFace {
             Ok(outcome) => Ok(outcome),
             Err(sim_world::Fault::VCenter(fault)) => Err(fault),
             Err(_) => Err(VcFault::InvalidState),
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Answers a request to the service that its operation belongs to.
+    fn answer(&self, route: &Route, body: &Bytes) -> Result<Reply, Error> {
+        let name = route.operation.name();
+        if name.starts_with("content.") {
+            self.content(route, body)
+        } else if name.starts_with("vcenter.vm-template.") {
+            self.template(route, body)
+        } else {
+            self.tagging(route, body)
         }
     }
 }

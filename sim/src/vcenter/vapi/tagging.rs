@@ -2,25 +2,16 @@
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sim_world::vcenter::{Cardinality, Category, MoRef, Tag, VCenter, VcFault};
 use sim_world::{Outcome, VcRequest};
 
-use super::dialect::{Dialect, Error};
+use super::context::{Context, parse};
+use super::dialect::Error;
+use super::library;
 use super::route::Route;
 use crate::call::operations::vapi::{Detail, Operation};
-use crate::faults::Effects;
-use crate::{Reply, Target, WorldHandle};
-
-/// State that the handlers of one request use.
-pub(super) struct Tagging<'a> {
-    pub(super) world: &'a WorldHandle,
-    pub(super) vcenter: &'a str,
-    pub(super) dialect: Dialect,
-    pub(super) user: &'a str,
-    pub(super) effects: &'a Effects,
-}
+use crate::{Reply, Target};
 
 /// `DynamicID`: a type and an id.
 #[derive(Clone, Debug, Deserialize)]
@@ -81,8 +72,9 @@ struct UpdateSpec {
     cardinality: Option<Cardinality>,
 }
 
-impl Tagging<'_> {
-    pub(super) fn answer(&self, route: &Route, body: &Bytes) -> Result<Reply, Error> {
+impl Context<'_> {
+    /// Answers a request to the tagging service.
+    pub(super) fn tagging(&self, route: &Route, body: &Bytes) -> Result<Reply, Error> {
         let id = || {
             route
                 .id
@@ -297,14 +289,6 @@ impl Tagging<'_> {
         Ok(self.dialect.nothing())
     }
 
-    fn apply(&self, request: VcRequest) -> Result<Outcome, VcFault> {
-        match self.world.request(self.vcenter, request) {
-            Ok(outcome) => Ok(outcome),
-            Err(sim_world::Fault::VCenter(fault)) => Err(fault),
-            Err(_) => Err(VcFault::InvalidState),
-        }
-    }
-
     /// Returns the inventory object that the client names.
     ///
     /// # Errors
@@ -319,47 +303,18 @@ impl Tagging<'_> {
         if exists { Ok(id) } else { Err(unknown()) }
     }
 
-    fn sees(&self, vc: &VCenter, id: MoRef) -> bool {
-        vc.may_see(self.user, id) && !self.effects.hides_object(vc, id)
-    }
-
-    /// Parses a create or update spec. In `/rest` the spec is the field `name` of the body, in
-    /// `/api` it is the whole body. The error answers 400.
-    fn spec<T: DeserializeOwned>(&self, body: &Bytes, name: &str) -> Result<T, Error> {
-        let mut value: Value = parse(body)?;
-        if self.dialect == Dialect::Rest {
-            value = value
-                .get_mut(name)
-                .map(Value::take)
-                .ok_or_else(|| Error::invalid_argument(format!("the body has no {name}")))?;
-        }
-        serde_json::from_value(value)
-            .map_err(|err| Error::invalid_argument(format!("{name}: {err}")))
-    }
-
     fn list(&self, ids: impl FnOnce(&VCenter) -> Vec<String>) -> Value {
         if self.effects.empty_result { json!([]) } else { json!(self.read(ids)) }
     }
-
-    fn value(&self, value: Value) -> Reply {
-        self.dialect.success(value)
-    }
-
-    fn read<R>(&self, look: impl FnOnce(&VCenter) -> R) -> R {
-        self.world.read(|world| {
-            look(world.vcenter(self.vcenter).expect("the world has the vCenter of this face"))
-        })
-    }
-}
-
-fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
-    serde_json::from_slice(body).map_err(|err| Error::invalid_argument(format!("the body: {err}")))
 }
 
 /// Returns the object that a request refers to: the object in its body, else the id in its path.
 pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Target {
     let named = route.id.clone().map(|id| {
-        let name = vc.and_then(|vc| vc.tags.tags.get(&id)).map(|tag| tag.name.clone());
+        let name = vc.and_then(|vc| {
+            let tag = vc.tags.tags.get(&id).map(|tag| &tag.name);
+            tag.or_else(|| library::name(vc, &id)).cloned()
+        });
         Target { name, moref: Some(id), ..Target::default() }
     });
     let object = serde_json::from_slice::<OneObject>(body).ok().map(|it| it.object_id);

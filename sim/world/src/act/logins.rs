@@ -5,9 +5,16 @@ use super::Execution;
 use crate::command::Grant;
 use crate::event::Outcome;
 use crate::vcenter::{
-    EndReason, LoginEvent, LoginRefusal, LoginRules, Password, Session, SessionService, User,
-    VcEvent, VcFault,
+    EndReason, LoginEvent, LoginRefusal, LoginRules, MoRef, Password, Session, SessionService,
+    User, VcEvent, VcFault,
 };
+
+/// Subject of a permission.
+enum Subject {
+    Object(MoRef),
+    /// Id of a content library.
+    Library(String),
+}
 
 impl Execution<'_> {
     /// Opens an anonymous SOAP session and returns its token. Refuses it if the session table is
@@ -214,19 +221,28 @@ impl Execution<'_> {
 
     pub(super) fn revoke(&mut self, grant: &Grant) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(grant.vcenter.clone())?;
-        let object = self.object(&vcenter, &grant.object)?;
-        self.change_user(&vcenter, &grant.user, |account| {
-            if !account.denied.contains(&object) {
-                account.denied.push(object);
-            }
+        let subject = self.subject(&vcenter, &grant.object)?;
+        self.change_user(&vcenter, &grant.user, |account| match subject {
+            Subject::Object(object) if account.denied.contains(&object) => {}
+            Subject::Object(object) => account.denied.push(object),
+            Subject::Library(id) => drop(account.denied_libraries.insert(id)),
         })
     }
 
     pub(super) fn grant(&mut self, grant: &Grant) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(grant.vcenter.clone())?;
-        let object = self.object(&vcenter, &grant.object)?;
-        self.change_user(&vcenter, &grant.user, |account| {
-            account.denied.retain(|denied| *denied != object);
+        let subject = self.subject(&vcenter, &grant.object)?;
+        self.change_user(&vcenter, &grant.user, |account| match subject {
+            Subject::Object(object) => account.denied.retain(|denied| *denied != object),
+            Subject::Library(id) => drop(account.denied_libraries.remove(&id)),
+        })
+    }
+
+    /// Finds the subject of a permission: an object of the inventory, else a content library.
+    fn subject(&self, vcenter: &str, name: &str) -> Result<Subject, VcFault> {
+        self.object(vcenter, name).map(Subject::Object).or_else(|err| {
+            let library = self.vcenter(vcenter)?.libraries.named(name).next().cloned();
+            library.map(Subject::Library).ok_or(err)
         })
     }
 

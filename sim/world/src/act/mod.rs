@@ -9,6 +9,7 @@ mod expiry;
 mod guests;
 mod hosts;
 mod kubelets;
+mod libraries;
 mod logins;
 mod machines;
 mod names;
@@ -125,6 +126,13 @@ impl<'a> Execution<'a> {
             }
             Command::AttachTag(name) => self.attach_by_name(&name)?,
             Command::DetachTag(name) => self.detach_by_name(&name)?,
+            Command::CreateLibrary { vcenter, name } => self.create_library(vcenter, name)?,
+            Command::AddLibraryItem { item, kind, template } => {
+                self.add_library_item(item, kind, template.as_deref())?;
+            }
+            Command::SetLibraryTemplate { item, template } => {
+                self.set_library_template(&item, template.as_deref())?;
+            }
             Command::SetHeartbeats { every } => self.set_heartbeats(every),
             Command::SetWorkloads { run } => self.set_workloads(run),
             Command::SetTiming { step, completion } => {
@@ -202,6 +210,7 @@ impl<'a> Execution<'a> {
                 self.ask_guest(vcenter, machine, request)?;
                 Ok(Outcome::Done)
             }
+            VcRequest::Deploy { item, work } => self.deploy(vcenter, &item, &work),
             tagging => self.tagging(vcenter, tagging),
         }
     }

@@ -58,6 +58,7 @@ impl Execution<'_> {
             | VcRequest::CallBegan { .. }
             | VcRequest::CallEnded { .. }
             | VcRequest::StartTask { .. }
+            | VcRequest::Deploy { .. }
             | VcRequest::Guest { .. } => Err(VcFault::NotSupported),
         }
     }

@@ -16,8 +16,8 @@ use crate::control_plane::ControlPlane;
 use crate::objects::{self, Quota};
 use crate::reactions::{Completion, Step};
 use crate::supervisor::OperatorChange;
-use crate::vcenter::{LoginRules, MachineSpec, SessionService};
-pub use named::{Grant, Named, TagName};
+use crate::vcenter::{LoginRules, MachineSpec, SessionService, TEMPLATE_ITEM};
+pub use named::{Grant, ItemName, Named, TagName};
 pub use request::VcRequest;
 
 /// A command to a world.
@@ -303,6 +303,38 @@ pub enum Command {
     #[serde(rename = "tag.detach")]
     DetachTag(TagName),
 
+    /// Creates an empty content library. Its items are stored on the first datastore.
+    #[serde(rename = "library.create")]
+    CreateLibrary {
+        /// Name of the vCenter; the first one if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+        /// Name of the library. Several libraries may have the same name.
+        name: String,
+    },
+    /// Adds an item to a content library.
+    #[serde(rename = "library.addItem")]
+    AddLibraryItem {
+        /// Library and name of the item. Several items may have the same name.
+        item: ItemName,
+        /// Type of the item, such as `ovf` or `iso`; `vm-template` if left out.
+        #[serde(default = "template_item", rename = "type")]
+        kind: String,
+        /// Name of a machine that is off. It becomes the template of the item. The item has no
+        /// template if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        template: Option<String>,
+    },
+    /// Gives an item of the type `vm-template` another template, as the check-in of a new version
+    /// does. `null` leaves the item without template.
+    #[serde(rename = "library.setTemplate")]
+    SetLibraryTemplate {
+        /// Library and name of the item.
+        item: ItemName,
+        /// Name of a machine that is off. It becomes the template.
+        template: Option<String>,
+    },
+
     /// Changes the settings of VM Operator: whether it reconciles, whether its webhooks answer, and
     /// the form of the status that it writes.
     #[serde(rename = "vmoperator.set")]
@@ -390,4 +422,8 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<String>,
     },
+}
+
+fn template_item() -> String {
+    TEMPLATE_ITEM.to_owned()
 }

@@ -57,8 +57,8 @@ pub struct Grant {
     /// Account whose privileges change, such as `ccm@vsphere.local`.
     pub user: String,
     /// Id (`vm-17`), or name of a machine, cluster, compute resource of a standalone host, host,
-    /// datacenter, pool or vApp. If objects of several types have the name, the first type in this
-    /// list counts.
+    /// datacenter, pool, vApp or content library. If objects of several types have the name, the
+    /// first type in this list counts.
     pub object: String,
 }
 
@@ -77,4 +77,17 @@ pub struct TagName {
     /// host, datacenter, pool or vApp. If objects of several types have the name, the first type
     /// in this list counts.
     pub object: String,
+}
+
+/// An item of a content library by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ItemName {
+    /// The vCenter; the first one if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcenter: Option<String>,
+    /// Name of the library; it selects the library with the lowest id if several have it.
+    pub library: String,
+    /// Name of the item; it selects the item with the lowest id if several of the library have it.
+    pub name: String,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::vcenter::{
-    Cardinality, Category, EndReason, GuestRequest, MoRef, SessionService, Tag, Work,
+    Cardinality, Category, CloneWork, EndReason, GuestRequest, MoRef, SessionService, Tag, Work,
 };
 
 /// A client's request to a vCenter through a face.
@@ -104,6 +104,13 @@ pub enum VcRequest {
         tag: String,
         /// Object that gets the tag.
         object: MoRef,
+    },
+    /// Creates a machine from the template of a library item.
+    Deploy {
+        /// Id of the item.
+        item: String,
+        /// The copy to make of the template.
+        work: Box<CloneWork>,
     },
     /// Detaches a tag. A tag that is not attached is not an error.
     Detach {

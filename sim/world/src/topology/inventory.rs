@@ -90,6 +90,7 @@ impl<'a> Builder<'a> {
             let user = User {
                 password: Password::new(password),
                 denied: Vec::new(),
+                denied_libraries: Default::default(),
                 failures: 0,
                 first_failure: None,
                 locked_until: None,

@@ -92,6 +92,12 @@ pub enum VcFault {
     /// A tag or category of this name exists.
     #[error("a tag or category called '{0}' already exists")]
     TagExists(String),
+    /// A content library or an item of one does not exist.
+    #[error("no content library or library item has the id '{0}'")]
+    LibraryNotFound(String),
+    /// The item has no template that vCenter can read.
+    #[error("the library item '{0}' has no template")]
+    NoTemplate(String),
     /// The tag cannot be attached to this object.
     #[error("{0}")]
     TagNotAttachable(String),

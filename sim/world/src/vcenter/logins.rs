@@ -5,7 +5,7 @@
 //! 2,000 sessions in all, including anonymous ones, and vAPI 550 sessions per user. Five wrong
 //! passwords within three minutes lock an account for five minutes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -61,6 +61,9 @@ pub struct User {
     /// Objects that the account cannot see, with everything below them, as after a revoked
     /// permission.
     pub denied: Vec<MoRef>,
+    /// Ids of the content libraries that the account cannot see, with their items.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub denied_libraries: BTreeSet<String>,
     /// Number of consecutive wrong passwords within [`LoginRules::lockout_window`].
     pub failures: u32,
     /// Time of the first of these wrong passwords; `None` if `failures` is 0.

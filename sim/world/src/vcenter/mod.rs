@@ -1,4 +1,4 @@
-//! The state of one simulated vCenter: inventory, tags, accounts, sessions, tasks, release,
+//! The state of one simulated vCenter: inventory, tags, content libraries, accounts, sessions, tasks, release,
 //! certificate and availability.
 
 mod edit;
@@ -7,6 +7,7 @@ mod fault;
 pub(crate) mod identity;
 mod inventory;
 mod journal;
+mod library;
 mod logins;
 mod machine;
 mod refs;
@@ -23,6 +24,7 @@ pub use entity::{Data, Entity, HostConnection, can_be_child_of};
 pub use fault::VcFault;
 pub use inventory::{Change, Inventory};
 pub use journal::{Entry, Journal, Touch, touches};
+pub use library::{Libraries, Library, LibraryEvent, LibraryItem, TEMPLATE_ITEM, is_same};
 pub use logins::{
     EndReason, LoginEvent, LoginRefusal, LoginRules, Logins, Password, Session, SessionService,
     User,
@@ -67,6 +69,8 @@ pub enum VcEvent {
     Login(LoginEvent),
     /// Tags or tag categories changed.
     Tag(TagEvent),
+    /// Content libraries or their items changed.
+    Library(LibraryEvent),
     /// A task was accepted or completed.
     Task {
         /// Id of the task.
@@ -101,6 +105,9 @@ pub struct VCenter {
     pub logins: Logins,
     /// Tags and tag categories of the vCenter.
     pub tags: Tags,
+    /// Content libraries and their items.
+    #[serde(default, skip_serializing_if = "Libraries::is_empty")]
+    pub libraries: Libraries,
     /// Tasks that vCenter has not forgotten yet.
     pub tasks: BTreeMap<MoRef, Task>,
     /// Availability of the vCenter.
@@ -121,6 +128,7 @@ impl VCenter {
             inventory: Inventory::default(),
             logins: Logins::default(),
             tags: Tags::default(),
+            libraries: Libraries::default(),
             tasks: BTreeMap::new(),
             service: Service::Running,
             certificate: 0,
@@ -142,6 +150,12 @@ impl VCenter {
                 .any(|up| user.denied.contains(&up))
     }
 
+    /// True if `user` exists and the library with this id is not in [`User::denied_libraries`].
+    pub fn may_see_library(&self, user: &str, library: &str) -> bool {
+        let user = self.logins.users.get(user);
+        user.is_some_and(|user| !user.denied_libraries.contains(library))
+    }
+
     /// The time at which the next session expires, if it serves no call before. `None` if no
     /// session is idle.
     pub(crate) fn next_timer(&self) -> Option<Time> {
@@ -157,6 +171,7 @@ impl VCenter {
             }
             VcEvent::Login(event) => self.logins.fold(event),
             VcEvent::Tag(event) => self.tags.fold(event),
+            VcEvent::Library(event) => self.libraries.fold(event),
             VcEvent::Task { id, task } => {
                 self.last_number = self.last_number.max(id.number);
                 let known = self.tasks.insert(*id, (**task).clone()).is_some();

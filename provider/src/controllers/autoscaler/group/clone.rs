@@ -20,7 +20,12 @@ const USUAL_MEMORY: u32 = 2048;
 pub(crate) struct CloneShape {
     /// Path of the datacenter.
     pub(crate) datacenter: String,
-    pub(crate) template: String,
+    /// Path of the template. A group has either this key or the next one.
+    #[serde(default)]
+    template: Option<String>,
+    /// Library and name of an item of a content library, with a slash between them.
+    #[serde(default)]
+    library_item: Option<String>,
     pub(crate) folder: String,
     /// Path of the pool: cluster or host, `Resources`, and pools below.
     pub(crate) resource_pool: String,
@@ -46,6 +51,15 @@ pub(crate) struct CloneShape {
     #[serde(default)]
     pub(crate) zone: Option<String>,
     pub(crate) bootstrap: BootstrapFile,
+}
+
+/// Original of the clones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Original {
+    /// A template or machine at this path.
+    Template(String),
+    /// An item of a content library, whose latest template is cloned.
+    LibraryItem { library: String, item: String },
 }
 
 /// Disks of a clone.
@@ -86,7 +100,7 @@ impl CloneShape {
     pub(super) fn check(&self) -> Result<(), InputError> {
         let required = [
             ("datacenter", Some(&self.datacenter)),
-            ("template", Some(&self.template)),
+            ("template", self.template.as_ref()),
             ("folder", Some(&self.folder)),
             ("resourcePool", Some(&self.resource_pool)),
             ("datastore", self.datastore.as_ref()),
@@ -103,6 +117,7 @@ impl CloneShape {
             let err = InputError::new(format!("{} networks are too many", self.networks.len()));
             return Err(err.remedy(format!("name at most {MOST_CARDS}")).at_key("networks"));
         }
+        self.check_original()?;
         self.check_hardware()?;
         if let Some(tag) = &self.tag
             && self.tag().is_none()
@@ -115,6 +130,24 @@ impl CloneShape {
             return Err(err.at_key("file").at_key("bootstrap"));
         }
         Ok(())
+    }
+
+    fn check_original(&self) -> Result<(), InputError> {
+        match (&self.template, &self.library_item) {
+            (None, None) => {
+                let err = InputError::new("names neither a template nor a library item");
+                Err(err.remedy("add template or libraryItem"))
+            }
+            (Some(_), Some(_)) => {
+                let err = InputError::new("cannot be combined with template");
+                Err(err.remedy("write either template or libraryItem").at_key("libraryItem"))
+            }
+            (None, Some(text)) if self.original().is_none() => {
+                let err = InputError::invalid(text, "does not name a library item");
+                Err(err.remedy("write LIBRARY/ITEM").at_key("libraryItem"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_hardware(&self) -> Result<(), InputError> {
@@ -148,9 +181,33 @@ impl CloneShape {
         self.memory_mib.map(|memory| if memory == 0 { USUAL_MEMORY } else { memory })
     }
 
+    /// Returns the original of the clones; `None` if the group names none or does not name it well.
+    pub(crate) fn original(&self) -> Option<Original> {
+        if let Some(path) = &self.template {
+            return Some(Original::Template(path.clone()));
+        }
+        let (library, item) = self.library_item.as_deref()?.split_once('/')?;
+        let is_name = |text: &str| !text.trim().is_empty() && !text.contains('/');
+        (is_name(library) && is_name(item))
+            .then(|| Original::LibraryItem { library: decoded(library), item: decoded(item) })
+    }
+
+    /// Returns the original in words, for logs.
+    pub(crate) fn original_text(&self) -> String {
+        match (&self.template, &self.library_item) {
+            (None, Some(item)) => format!("library item {item}"),
+            (template, _) => format!("template {}", template.as_deref().unwrap_or_default()),
+        }
+    }
+
     /// Returns category and name of the tag of the clones.
     pub(crate) fn tag(&self) -> Option<(&str, &str)> {
         let (category, name) = self.tag.as_deref()?.split_once('/')?;
         (!category.is_empty() && !name.is_empty()).then_some((category, name))
     }
+}
+
+/// Decodes a name in which `%2f` stands for a slash.
+fn decoded(name: &str) -> String {
+    name.replace("%2f", "/").replace("%2F", "/")
 }

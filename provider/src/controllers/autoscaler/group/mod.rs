@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::{controllers::quantity::Quantity, input::parse_duration};
 
-pub(crate) use clone::{BootstrapFormat, CloneMode, CloneShape};
+pub(crate) use clone::{BootstrapFormat, CloneMode, CloneShape, Original};
 pub(crate) use file::{parse, read_spec};
 pub(crate) use template::{Capacity, Platform, node};
 
@@ -89,7 +89,7 @@ impl Group {
                 format!("{} (class {}, image {})", self.id, it.class_name, it.image_name)
             }
             Shape::ClusterApi { .. } => self.id.to_string(),
-            Shape::Clone(it) => format!("{} (template {})", self.id, it.template),
+            Shape::Clone(it) => format!("{} ({})", self.id, it.original_text()),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Backend whose machines are clones of a template in a vCenter, without Supervisor and without
-//! Cluster API.
+//! Cluster API. The template may be that of an item of a content library.
 //!
 //! A journal holds all state: which machines the groups want, and which are being deleted. A change
 //! of a group is one write of the journal. Tasks then make the machines as the journal says: each
@@ -14,6 +14,7 @@ mod destroy;
 mod failure;
 mod journal;
 mod keeper;
+mod library;
 mod machine;
 mod make;
 mod source;

@@ -1,13 +1,14 @@
-//! Objects of vCenter that a group names: template, folder, pool, datastore, networks and tag.
+//! Objects of vCenter that a group names: template or library item, folder, pool, datastore, networks and tag.
 
 use provider_vcenter::{CallError, CardNetwork, FilterSpec, MoRef, ObjectContent, TagId, Vcenter};
 
 use super::{
     super::{
-        group::{Capacity, CloneMode, CloneShape},
+        group::{Capacity, CloneMode, CloneShape, Original},
         instance::Failure,
     },
     failure::Trouble,
+    library::Item,
     machine::{cards, disks},
 };
 use crate::{controllers::quantity::Quantity, instances::instance_type::instance_type};
@@ -52,7 +53,8 @@ impl Source {
 /// Reason why the objects of a group are not known.
 #[derive(Clone, Debug)]
 pub(super) enum Unresolved {
-    /// The group names an object that the login does not see, or that is of another kind.
+    /// The group names an object that the login does not see or may not use, or that is of another
+    /// kind.
     Wrong(Failure),
     /// A call failed, so that nothing is known.
     Call(String),
@@ -100,8 +102,7 @@ pub(super) async fn resolve(
     folder: &MoRef,
 ) -> Result<Source, Unresolved> {
     let at = |below: &str, name: &str| path(&shape.datacenter, below, name);
-    let template = at("vm", &shape.template);
-    let template = find(vcenter, "template", &template, &["VirtualMachine"]).await?;
+    let (template, content) = template(vcenter, shape).await?;
     let pool = at("host", &shape.resource_pool);
     let pool = find(vcenter, "resourcePool", &pool, &["ResourcePool", "VirtualApp"]).await?;
     let mut datastore = None;
@@ -117,7 +118,6 @@ pub(super) async fn resolve(
         let found = vcenter.find_tag(category, name).await?;
         tag = Some(found.ok_or_else(|| wrong("tag", &format!("{category}/{name}")))?);
     }
-    let content = read(vcenter, &template, &TEMPLATE).await?;
     let unread =
         |path: &str| Unresolved::Call(format!("{path} of the template {template} cannot be read"));
     let number = |path: &str| {
@@ -145,6 +145,30 @@ pub(super) async fn resolve(
         cpus,
         memory_mib,
     })
+}
+
+/// Finds the template of a group, and reads it.
+async fn template(
+    vcenter: &Vcenter,
+    shape: &CloneShape,
+) -> Result<(MoRef, ObjectContent), Unresolved> {
+    match shape.original() {
+        Some(Original::LibraryItem { library, item }) => {
+            let item = Item { library: &library, name: &item };
+            let template = item.template(vcenter).await?;
+            let read = retrieve(vcenter, &template, &TEMPLATE).await;
+            let content = read.map_err(|err| item.failed(err))?;
+            let content = content.ok_or_else(|| item.unseen(&template))?;
+            Ok((template, content))
+        }
+        Some(Original::Template(name)) => {
+            let path = path(&shape.datacenter, "vm", &name);
+            let template = find(vcenter, "template", &path, &["VirtualMachine"]).await?;
+            let content = read(vcenter, &template, &TEMPLATE).await?;
+            Ok((template, content))
+        }
+        None => Err(wrong("template", "")),
+    }
 }
 
 /// Properties of a template that its clones depend on.
@@ -192,9 +216,20 @@ async fn read(
     object: &MoRef,
     paths: &[&str],
 ) -> Result<ObjectContent, Unresolved> {
+    retrieve(vcenter, object, paths).await?.ok_or_else(|| unread(object))
+}
+
+async fn retrieve(
+    vcenter: &Vcenter,
+    object: &MoRef,
+    paths: &[&str],
+) -> Result<Option<ObjectContent>, CallError> {
     let spec = FilterSpec::of_objects(object.kind(), paths, vec![object.clone()]);
-    let read = vcenter.retrieve(&spec).await?.into_iter().next();
-    read.ok_or_else(|| Unresolved::Call(format!("vCenter returned no properties of {object}")))
+    Ok(vcenter.retrieve(&spec).await?.into_iter().next())
+}
+
+fn unread(object: &MoRef) -> Unresolved {
+    Unresolved::Call(format!("vCenter returned no properties of {object}"))
 }
 
 fn wrong(key: &str, path: &str) -> Unresolved {

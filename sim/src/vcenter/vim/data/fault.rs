@@ -215,6 +215,8 @@ impl From<VcFault> for VimFault {
             | VcFault::TagNotFound(_)
             | VcFault::TagExists(_)
             | VcFault::TagNotAttachable(_)
+            | VcFault::LibraryNotFound(_)
+            | VcFault::NoTemplate(_)
             | VcFault::Stopped
             | VcFault::Runs(_) => Self::new("SystemError", message.clone()).with("reason", message),
         }

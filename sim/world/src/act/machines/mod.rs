@@ -27,6 +27,7 @@ impl Execution<'_> {
         self.machine(vcenter, id)?;
         self.stop_kubelet(vcenter, id);
         self.untag(vcenter, id);
+        self.delete_items_of(vcenter, id);
         self.change(vcenter, id, Change::Removed);
         Ok(())
     }

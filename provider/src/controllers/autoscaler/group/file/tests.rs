@@ -238,12 +238,75 @@ fn a_group_of_clones_has_an_id_and_the_hardware_of_the_rules() {
 }
 
 #[test]
+fn a_group_of_clones_names_a_template_or_a_library_item() {
+    let original = |text: &str| {
+        let text = CLONES.replace("template: ubuntu", text);
+        let parsed = parse("groups.yaml", &text, &MachineKind::Clone).unwrap();
+        assert_eq!(parsed.refused, []);
+        match &parsed.groups[0].shape {
+            Shape::Clone(shape) => (shape.original().unwrap(), parsed.groups[0].summary()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let item = |library: &str, item: &str| Original::LibraryItem {
+        library: library.to_owned(),
+        item: item.to_owned(),
+    };
+    for (text, want, summary) in [
+        (
+            "template: images/ubuntu",
+            Original::Template("images/ubuntu".to_owned()),
+            "vcenter/workers (template images/ubuntu)",
+        ),
+        (
+            "libraryItem: images/ubuntu 24.04",
+            item("images", "ubuntu 24.04"),
+            "vcenter/workers (library item images/ubuntu 24.04)",
+        ),
+        (
+            "libraryItem: a%2fb/c%2Fd",
+            item("a/b", "c/d"),
+            "vcenter/workers (library item a%2fb/c%2Fd)",
+        ),
+    ] {
+        assert_eq!(original(text), (want, summary.to_owned()));
+    }
+}
+
+#[test]
 fn each_wrong_value_of_a_group_of_clones_is_refused_with_its_key() {
     const AT: &str = "groups.yaml: group workers: ";
     for (old, new, want) in [
         ("clone:", "clones:", "clones: unknown field `clones`"),
         ("datacenter: DC0", "datacenter: ''", "clone: datacenter: is empty; name the object"),
         ("template: ubuntu", "template: /", "clone: template: is empty; name the object"),
+        (
+            "    template: ubuntu\n",
+            "",
+            "clone: names neither a template nor a library item; add template or libraryItem",
+        ),
+        (
+            "template: ubuntu",
+            "template: ubuntu\n    libraryItem: images/ubuntu",
+            "clone: libraryItem: cannot be combined with template; write either template or \
+             libraryItem",
+        ),
+        (
+            "template: ubuntu",
+            "libraryItem: ubuntu",
+            "clone: libraryItem: \"ubuntu\" does not name a library item; write LIBRARY/ITEM",
+        ),
+        (
+            "template: ubuntu",
+            "libraryItem: images/",
+            "clone: libraryItem: \"images/\" does not name a library item; write LIBRARY/ITEM",
+        ),
+        (
+            "template: ubuntu",
+            "libraryItem: a/b/c",
+            "clone: libraryItem: \"a/b/c\" does not name a library item; write LIBRARY/ITEM",
+        ),
+        ("template: ubuntu", "libraryItem: [images]", "clone.libraryItem: invalid type"),
         ("folder: nodes", "folder: ' '", "clone: folder: is empty; name the object"),
         ("    folder: nodes\n", "", "clone: missing field `folder`"),
         ("C0/Resources", "''", "clone: resourcePool: is empty; name the object"),

@@ -41,6 +41,15 @@ fn full(shape: &str) -> Value {
     spec
 }
 
+/// Returns a clone of a library item instead of a template.
+fn of_library(clone: &Value) -> Value {
+    let mut clone = clone.clone();
+    let keys = clone.as_object_mut().unwrap();
+    keys.remove("template").unwrap();
+    keys.insert("libraryItem".to_owned(), "l/i".into());
+    clone
+}
+
 fn refusal(spec: &Value) -> Option<String> {
     let machines = match spec.get("clone") {
         Some(_) => MachineKind::Clone,
@@ -75,7 +84,10 @@ fn all() -> Vec<(String, Value, Value)> {
     let mut all = Vec::new();
     places(&spec_schema(), "", &mut all);
     let with_spec = |(at, schema): (String, Value)| {
-        let spec = full(if at.starts_with("/clone") { "clone" } else { "machine" });
+        let mut spec = full(if at.starts_with("/clone") { "clone" } else { "machine" });
+        if at == "/clone/libraryItem" {
+            spec["clone"] = of_library(&spec["clone"]);
+        }
         assert!(spec.pointer(&at).is_some() || at == "/clone", "{at}: add it to the full spec");
         (at, schema, spec)
     };
@@ -96,6 +108,21 @@ fn a_full_spec_of_each_platform_is_accepted() {
     for shape in ["machine", "clone"] {
         assert_eq!(refusal(&full(shape)), None, "{shape}");
     }
+}
+
+#[test]
+fn a_clone_has_exactly_one_of_template_and_library_item_in_schema_and_types() {
+    let one_of = spec_schema()["properties"]["clone"]["oneOf"].clone();
+    assert_eq!(one_of, json!([{"required": ["template"]}, {"required": ["libraryItem"]}]));
+    let mut spec = full("clone");
+    spec["clone"]["libraryItem"] = "l/i".into();
+    let both = refusal(&spec).unwrap();
+    assert!(both.contains("libraryItem: cannot be combined with template"), "{both}");
+    spec["clone"].as_object_mut().unwrap().remove("template");
+    assert_eq!(refusal(&spec), None);
+    spec["clone"].as_object_mut().unwrap().remove("libraryItem");
+    let none = refusal(&spec).unwrap();
+    assert!(none.contains("names neither a template nor a library item"), "{none}");
 }
 
 #[test]
