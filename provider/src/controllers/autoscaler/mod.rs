@@ -8,6 +8,7 @@
 //! | [`instance`], [`plan`] | instances of a group, and decisions about its size; pure |
 //! | [`backend`] | the interface of a backend, which creates and deletes machines |
 //! | [`replacements`] | pauses before failed machines are made again |
+//! | [`tokens`] | bootstrap tokens of new machines |
 //! | [`cluster_api`] | backend: machines of Cluster API |
 //! | [`supervisor`] | backend: machines as VirtualMachine objects of a Supervisor |
 //! | [`vcenter`] | backend: machines as clones of a template in a vCenter |
@@ -23,6 +24,7 @@ mod plan;
 mod replacements;
 mod server;
 mod supervisor;
+mod tokens;
 mod vcenter;
 
 use std::{sync::Arc, time::Duration};
@@ -57,7 +59,7 @@ pub use cluster_api::{ClusterApiSettings, KubeletReservation};
 pub use groups::GroupsFile;
 pub use node_groups::{NODE_GROUP_DEFINITION, NodeGroupSettings};
 pub use server::TlsFiles;
-pub use supervisor::{BootstrapTokens, SecretRandom};
+pub use tokens::{BootstrapTokens, SecretRandom};
 pub use vcenter::{
     AutoscalerJournal, BootstrapReader, ConfigMapJournal, JournalError, JournalStore,
 };

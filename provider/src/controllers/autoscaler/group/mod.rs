@@ -15,6 +15,9 @@ pub(crate) use clone::{BootstrapFormat, CloneMode, CloneShape};
 pub(crate) use file::{parse, read_spec};
 pub(crate) use template::{Capacity, Platform, node};
 
+/// Label of the objects of a group; its value is the name of the group.
+pub(crate) const GROUP_LABEL: &str = "vsphere.cloud-provider/node-group";
+
 /// ID of a group. The autoscaler uses it in logs, metrics and its status.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupId(String);
