@@ -97,6 +97,8 @@ pub enum AutoscalerBackend {
         journal: AutoscalerJournal,
         /// Reads the files with bootstrap data.
         read_bootstrap: BootstrapReader,
+        /// Workload cluster that the machines join, for groups with `token`; `None` refuses them.
+        tokens: Option<BootstrapTokens>,
     },
 }
 
@@ -121,7 +123,9 @@ impl AutoscalerBackend {
                 let machines = MachineKind::virtual_machines(&link.namespace);
                 Some(machines.with_tokens(tokens.is_some()))
             }
-            Self::Vcenter { .. } => Some(MachineKind::Clone),
+            Self::Vcenter { tokens, .. } => {
+                Some(MachineKind::clones().with_tokens(tokens.is_some()))
+            }
             Self::ClusterApi { .. } => None,
         }
     }
@@ -148,7 +152,7 @@ impl AutoscalerBackend {
                     ClusterApiMachines::new(client, settings, groups, clock, seed, telemetry);
                 (Arc::new(machines), sending.boxed())
             }
-            Self::Vcenter { link, journal, read_bootstrap } => {
+            Self::Vcenter { link, journal, read_bootstrap, tokens } => {
                 let VcenterLink { config, transport, cluster, secret_files } = *link;
                 let cluster = cluster.map(|client| Cluster::new(client, SECRET_QPS, SECRET_BURST));
                 let credentials = Arc::new(Credentials::new(&config, cluster, secret_files));
@@ -158,8 +162,14 @@ impl AutoscalerBackend {
                     ..provider_vcenter::Settings::default()
                 };
                 let vcenter = Vcenter::new(&config.endpoint, transport, credentials, settings);
-                let machines =
-                    VcenterMachines::new(vcenter, read_bootstrap, journal, clock, telemetry);
+                let workload = tokens.map(|it| (it, seed));
+                let machines = VcenterMachines::new(
+                    vcenter,
+                    read_bootstrap,
+                    (journal, workload),
+                    clock,
+                    telemetry,
+                );
                 (Arc::new(machines), std::future::ready(()).boxed())
             }
         }
@@ -259,7 +269,7 @@ impl AutoscalerDeps {
 /// Checks that objects may name files of bootstrap data exactly if their machines have such files.
 fn check(settings: &NodeGroupSettings, machines: &MachineKind) -> Result<(), InputError> {
     match (machines, &settings.bootstrap_directory) {
-        (MachineKind::Clone, None) => {
+        (MachineKind::Clone { .. }, None) => {
             let err = InputError::new("is required for NodeGroups of clones");
             Err(err.remedy("name the directory with their files").in_flag("bootstrap-directory"))
         }
@@ -275,7 +285,8 @@ fn check(settings: &NodeGroupSettings, machines: &MachineKind) -> Result<(), Inp
 }
 
 /// Checks the files of a server that starts later, without sending a request: that of the groups and
-/// those of TLS. Without `backend` the machines of the groups are clones.
+/// those of TLS. Without `backend` the machines of the groups are clones, and `has_tokens` says whether the
+/// server knows a workload cluster.
 ///
 /// # Errors
 ///
@@ -285,9 +296,11 @@ pub fn check_autoscaler_files(
     groups: Option<GroupsFile>,
     tls: Option<TlsFiles>,
     backend: Option<&AutoscalerBackend>,
+    has_tokens: bool,
 ) -> Result<(), InputError> {
     if let Some(file) = groups {
-        let machines = backend.map_or(Some(MachineKind::Clone), AutoscalerBackend::machines);
+        let clones = || Some(MachineKind::clones().with_tokens(has_tokens));
+        let machines = backend.map_or_else(clones, AutoscalerBackend::machines);
         if let Some(machines) = machines {
             Groups::read(file, machines, Arc::default())?;
         }

@@ -21,8 +21,6 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-#[cfg(test)]
-pub(super) use self::token::expiration;
 pub(super) use self::{
     error::{BootstrapError, Side, reason},
     mirror::{Item, Mirror, Nodes},
@@ -34,6 +32,8 @@ pub(super) use self::{
 /// Labels of the Secrets of a machine: its name and its BIOS UUID.
 pub(super) const MACHINE_LABEL: &str = "vsphere.cloud-provider/machine";
 pub(super) const UUID_LABEL: &str = "vsphere.cloud-provider/bios-uuid";
+/// Annotation with the time for which a token lives after each renewal.
+pub(super) const TTL: &str = "vsphere.cloud-provider/bootstrap-token-ttl";
 /// Collection of the tokens in the workload cluster.
 const TOKENS: &str = "/api/v1/namespaces/kube-system/secrets";
 

@@ -15,7 +15,7 @@ use crate::{
     controllers::autoscaler::group::GroupId,
 };
 
-const TTL: Duration = Duration::from_secs(3600);
+const LIFE: Duration = Duration::from_secs(3600);
 
 fn key() -> MachineKey {
     MachineKey { name: "g-abcde".to_owned(), bios_uuid: Uuid::from_u128(7) }
@@ -25,7 +25,8 @@ fn key() -> MachineKey {
 fn secret(id: &str, expires: Timestamp, version: &str) -> Value {
     let token = Token::parse(&format!("{id}.0123456789abcdef")).unwrap();
     let origin = Origin { label: "origin", value: "o".to_owned() };
-    let mut object = token.manifest(&key(), &origin, ("g", &GroupId::of_clones("g")), expires);
+    let mut object =
+        token.manifest(&key(), &origin, ("g", &GroupId::of_clones("g")), (expires, LIFE));
     object["metadata"]["uid"] = id.into();
     object["metadata"]["resourceVersion"] = version.into();
     object
@@ -96,7 +97,7 @@ fn an_error_has_the_permission_but_never_the_message_of_a_refused_write() {
         assert!(shown.contains(want) && !shown.contains("0123456789abcdef"), "{shown}");
     }
     let lost =
-        ClusterError::TimedOut { method: Method::POST, path: TOKENS.to_owned(), deadline: TTL };
+        ClusterError::TimedOut { method: Method::POST, path: TOKENS.to_owned(), deadline: LIFE };
     let err = BootstrapError::of("creating", Side::Workload, &lost);
     assert!(err.to_string().contains("was not answered within"), "{err}");
 }
@@ -145,9 +146,13 @@ fn a_mirror_takes_answers_events_and_lists_and_ignores_older_states() {
 }
 
 #[test]
-fn a_secret_of_another_program_is_not_a_token() {
+fn a_secret_of_another_program_is_not_a_token_and_debug_output_hides_it() {
     let object = secret("abcdef", Timestamp::UNIX_EPOCH, "1");
-    assert_eq!(TokenSecret::read(&object).map(|it| it.key), Some(key()));
+    let read = TokenSecret::read(&object).unwrap();
+    assert_eq!((&read.key, read.ttl), (&key(), Some(LIFE)));
+    let own = read.token.as_ref().map(|it| it.text().expose_secret().to_owned());
+    assert_eq!(own.as_deref(), Some("abcdef.0123456789abcdef"));
+    assert!(!format!("{read:?}").contains("0123456789abcdef"), "debug output");
     for change in [
         |it: &mut Value| it["type"] = "Opaque".into(),
         |it: &mut Value| it["metadata"]["name"] = "abcdef".into(),

@@ -8,8 +8,13 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{MACHINE_LABEL, MachineKey, SecretRandom, UUID_LABEL, mirror::Item, workload::Origin};
-use crate::controllers::autoscaler::group::{GROUP_LABEL, GroupId};
+use super::{
+    MACHINE_LABEL, MachineKey, SecretRandom, TTL, UUID_LABEL, mirror::Item, workload::Origin,
+};
+use crate::{
+    controllers::autoscaler::group::{GROUP_LABEL, GroupId},
+    input::parse_duration,
+};
 
 /// Type of the Secrets that the API server accepts as bootstrap tokens.
 const TYPE: &str = "bootstrap.kubernetes.io/token";
@@ -64,7 +69,7 @@ impl Token {
         key: &MachineKey,
         origin: &Origin,
         (group, group_id): (&str, &GroupId),
-        expires: Timestamp,
+        (expires, ttl): (Timestamp, Duration),
     ) -> Value {
         let description = format!("Machine {} of group {group_id}", key.name);
         json!({
@@ -80,6 +85,7 @@ impl Token {
                     UUID_LABEL: key.bios_uuid.hyphenated().to_string(),
                     origin.label: origin.value,
                 },
+                "annotations": { TTL: format!("{}s", ttl.as_secs()) },
             },
             "data": {
                 "token-id": STANDARD.encode(&self.id),
@@ -132,8 +138,8 @@ pub(crate) fn renewal(uid: &str, expires: Timestamp) -> Value {
     })
 }
 
-/// A token in the workload cluster, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A token in the workload cluster.
+#[derive(Clone, Debug)]
 pub(crate) struct TokenSecret {
     pub(crate) name: String,
     pub(crate) uid: String,
@@ -142,6 +148,10 @@ pub(crate) struct TokenSecret {
     pub(crate) id: String,
     /// `None` if it never expires, or cannot be read.
     pub(crate) expires: Option<Timestamp>,
+    /// Time for which the token lives after a renewal, if its creator noted it.
+    pub(crate) ttl: Option<Duration>,
+    /// `None` if the Secret has no valid token.
+    pub(crate) token: Option<Token>,
 }
 
 impl Item for TokenSecret {
@@ -156,6 +166,9 @@ impl Item for TokenSecret {
             version: metadata["resourceVersion"].as_str()?.to_owned(),
             key: key(metadata)?,
             id: id.to_owned(),
+            token: decoded(&object["data"]["token-secret"])
+                .and_then(|secret| Token::parse(&format!("{id}.{secret}"))),
+            ttl: metadata["annotations"][TTL].as_str().and_then(|it| parse_duration(it).ok()),
             expires: decoded(&object["data"]["expiration"]).and_then(|it| it.parse().ok()),
         })
     }

@@ -175,27 +175,27 @@ impl Workload {
         ttl: Duration,
     ) -> Result<(), ClusterError> {
         let expires = token::expiration(self.clock.now(), ttl);
-        let object = token.manifest(key, &self.origin, group, expires);
+        let object = token.manifest(key, &self.origin, group, (expires, ttl));
         let created = self.cluster.post(TOKENS, &object).await?;
         self.tokens.apply(&created);
         Ok(())
     }
 
-    /// Moves the expiration of a token.
+    /// Moves the expiration of a token. Returns false if the token no longer exists.
     pub(crate) async fn renew(
         &self,
         token: &TokenSecret,
         ttl: Duration,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<bool, ClusterError> {
         let path = format!("{TOKENS}/{}", encode(&token.name));
         let patch = token::renewal(&token.uid, token::expiration(self.clock.now(), ttl));
         match self.cluster.patch(&path, PatchKind::Merge, &patch).await {
             Ok(object) => {
                 tracing::info!(machine = %token.key.name, token = %token.id, "renewed a bootstrap token");
                 self.tokens.apply(&object);
-                Ok(())
+                Ok(true)
             }
-            other => gone(other, &token.name),
+            other => gone(other, &token.name).map(|()| false),
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::super::{
     group::GROUP_LABEL,
-    tokens::{Item, MACHINE_LABEL, MachineKey, PLACEHOLDER, Token, UUID_LABEL, decoded, key},
+    tokens::{Item, MACHINE_LABEL, MachineKey, PLACEHOLDER, TTL, Token, UUID_LABEL, decoded, key},
 };
 use crate::input::parse_duration;
 
@@ -17,8 +17,6 @@ pub(crate) const USER_DATA: &str = "user-data";
 /// Key with the token. The server removes it when the machine is a Node, and then never creates the
 /// token again.
 const TOKEN: &str = "bootstrap-token";
-/// Annotation with the time for which the token lives after each renewal.
-const TTL: &str = "vsphere.cloud-provider/bootstrap-token-ttl";
 
 /// Returns the name of the Secret of a machine.
 pub(crate) fn secret_name(machine: &str) -> String {

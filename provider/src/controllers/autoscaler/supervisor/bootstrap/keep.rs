@@ -195,7 +195,7 @@ impl Bootstrap {
                 (Side::Supervisor, "note a Node", self.patch_data(data, &patch).await)
             }
             Step::Renew { token, ttl } => {
-                (Side::Workload, "renew a token", self.workload.renew(token, ttl).await)
+                (Side::Workload, "renew a token", self.workload.renew(token, ttl).await.map(drop))
             }
             Step::Restore(data) => {
                 (Side::Workload, "create a token again", self.restore(data).await)

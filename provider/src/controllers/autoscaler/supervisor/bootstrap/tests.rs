@@ -38,7 +38,7 @@ fn token(id: &str, seconds: i64) -> TokenSecret {
     let expires = Timestamp::from_second(now().as_second() + seconds).unwrap();
     let origin = Origin { label: NAMESPACE_LABEL, value: "ns".to_owned() };
     let group = GroupId::of_virtual_machines("ns", "g");
-    let object = token.manifest(&key(), &origin, ("g", &group), expires);
+    let object = token.manifest(&key(), &origin, ("g", &group), (expires, TTL));
     TokenSecret::read(&with_identity(object, &format!("uid-{id}"), "1")).unwrap()
 }
 
