@@ -64,7 +64,7 @@ const OPTIONS_OF: [(&str, &[AutoscalerBackendName]); 16] = {
         ("bootstrap_directory", &[Vcenter]),
         ("namespace", &[Supervisor, ClusterApi]),
         ("supervisor_kubeconfig", &[Supervisor]),
-        ("workload_kubeconfig", &[Supervisor]),
+        ("workload_kubeconfig", &[Supervisor, Vcenter]),
         ("vm_operator_api_version", &[Supervisor]),
         ("cloud_config", &[Vcenter]),
         ("journal", &[Vcenter]),
@@ -108,7 +108,7 @@ pub struct AutoscalerArguments {
     /// supervisor: kubeconfig of the Supervisor; its context names the namespace of the machines
     #[arg(long, value_name = "FILE")]
     pub supervisor_kubeconfig: Option<PathBuf>,
-    /// supervisor: kubeconfig of the cluster that the machines join, in which the server creates the
+    /// supervisor, vcenter: kubeconfig of the cluster that the machines join, in which the server creates the
     /// bootstrap tokens of groups with `token` [default: the cluster of this pod]
     #[arg(long, value_name = "FILE")]
     pub workload_kubeconfig: Option<PathBuf>,
@@ -303,6 +303,9 @@ impl AutoscalerArguments {
                 }
                 if self.journal_kubeconfig.is_none() {
                     self.journal_kubeconfig = kubeconfig();
+                }
+                if self.workload_kubeconfig.is_none() {
+                    self.workload_kubeconfig = kubeconfig();
                 }
             }
             AutoscalerBackendName::ClusterApi => {}

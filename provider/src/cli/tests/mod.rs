@@ -307,6 +307,7 @@ fn a_server_for_autoscalers_takes_what_it_lacks_from_the_provider() {
     );
     assert_eq!(of_vcenter.cloud_config, Some("c".into()));
     assert_eq!(of_vcenter.journal_kubeconfig, Some("k".into()));
+    assert_eq!(of_vcenter.workload_kubeconfig, Some("k".into()));
     assert!(!of_vcenter.shares_supervisor);
     let supervisor = "--cloud-provider=vsphere-paravirtual --cloud-config=c \
                       --cluster-name=blue --autoscaler=--groups=g";

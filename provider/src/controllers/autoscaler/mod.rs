@@ -8,6 +8,7 @@
 //! | [`instance`], [`plan`] | instances of a group, and decisions about its size; pure |
 //! | [`backend`] | the interface of a backend, which creates and deletes machines |
 //! | [`replacements`] | pauses before failed machines are made again |
+//! | [`tokens`] | bootstrap tokens of new machines |
 //! | [`cluster_api`] | backend: machines of Cluster API |
 //! | [`supervisor`] | backend: machines as VirtualMachine objects of a Supervisor |
 //! | [`vcenter`] | backend: machines as clones of a template in a vCenter |
@@ -23,6 +24,7 @@ mod plan;
 mod replacements;
 mod server;
 mod supervisor;
+mod tokens;
 mod vcenter;
 
 use std::{sync::Arc, time::Duration};
@@ -57,7 +59,7 @@ pub use cluster_api::{ClusterApiSettings, KubeletReservation};
 pub use groups::GroupsFile;
 pub use node_groups::{NODE_GROUP_DEFINITION, NodeGroupSettings};
 pub use server::TlsFiles;
-pub use supervisor::{BootstrapTokens, SecretRandom};
+pub use tokens::{BootstrapTokens, SecretRandom};
 pub use vcenter::{
     AutoscalerJournal, BootstrapReader, ConfigMapJournal, JournalError, JournalStore,
 };
@@ -95,6 +97,8 @@ pub enum AutoscalerBackend {
         journal: AutoscalerJournal,
         /// Reads the files with bootstrap data.
         read_bootstrap: BootstrapReader,
+        /// Workload cluster that the machines join, for groups with `token`; `None` refuses them.
+        tokens: Option<BootstrapTokens>,
     },
 }
 
@@ -119,7 +123,9 @@ impl AutoscalerBackend {
                 let machines = MachineKind::virtual_machines(&link.namespace);
                 Some(machines.with_tokens(tokens.is_some()))
             }
-            Self::Vcenter { .. } => Some(MachineKind::Clone),
+            Self::Vcenter { tokens, .. } => {
+                Some(MachineKind::clones().with_tokens(tokens.is_some()))
+            }
             Self::ClusterApi { .. } => None,
         }
     }
@@ -146,7 +152,7 @@ impl AutoscalerBackend {
                     ClusterApiMachines::new(client, settings, groups, clock, seed, telemetry);
                 (Arc::new(machines), sending.boxed())
             }
-            Self::Vcenter { link, journal, read_bootstrap } => {
+            Self::Vcenter { link, journal, read_bootstrap, tokens } => {
                 let VcenterLink { config, transport, cluster, secret_files } = *link;
                 let cluster = cluster.map(|client| Cluster::new(client, SECRET_QPS, SECRET_BURST));
                 let credentials = Arc::new(Credentials::new(&config, cluster, secret_files));
@@ -156,8 +162,14 @@ impl AutoscalerBackend {
                     ..provider_vcenter::Settings::default()
                 };
                 let vcenter = Vcenter::new(&config.endpoint, transport, credentials, settings);
-                let machines =
-                    VcenterMachines::new(vcenter, read_bootstrap, journal, clock, telemetry);
+                let workload = tokens.map(|it| (it, seed));
+                let machines = VcenterMachines::new(
+                    vcenter,
+                    read_bootstrap,
+                    (journal, workload),
+                    clock,
+                    telemetry,
+                );
                 (Arc::new(machines), std::future::ready(()).boxed())
             }
         }
@@ -257,7 +269,7 @@ impl AutoscalerDeps {
 /// Checks that objects may name files of bootstrap data exactly if their machines have such files.
 fn check(settings: &NodeGroupSettings, machines: &MachineKind) -> Result<(), InputError> {
     match (machines, &settings.bootstrap_directory) {
-        (MachineKind::Clone, None) => {
+        (MachineKind::Clone { .. }, None) => {
             let err = InputError::new("is required for NodeGroups of clones");
             Err(err.remedy("name the directory with their files").in_flag("bootstrap-directory"))
         }
@@ -273,7 +285,8 @@ fn check(settings: &NodeGroupSettings, machines: &MachineKind) -> Result<(), Inp
 }
 
 /// Checks the files of a server that starts later, without sending a request: that of the groups and
-/// those of TLS. Without `backend` the machines of the groups are clones.
+/// those of TLS. Without `backend` the machines of the groups are clones, and `has_tokens` says whether the
+/// server knows a workload cluster.
 ///
 /// # Errors
 ///
@@ -283,9 +296,11 @@ pub fn check_autoscaler_files(
     groups: Option<GroupsFile>,
     tls: Option<TlsFiles>,
     backend: Option<&AutoscalerBackend>,
+    has_tokens: bool,
 ) -> Result<(), InputError> {
     if let Some(file) = groups {
-        let machines = backend.map_or(Some(MachineKind::Clone), AutoscalerBackend::machines);
+        let clones = || Some(MachineKind::clones().with_tokens(has_tokens));
+        let machines = backend.map_or_else(clones, AutoscalerBackend::machines);
         if let Some(machines) = machines {
             Groups::read(file, machines, Arc::default())?;
         }

@@ -9,7 +9,7 @@ use provider::{
     cli::{AutoscalerArguments, AutoscalerBackendName},
 };
 
-use super::{Guard, Parts, backend, groups, groups_file, open, tls, vcenter};
+use super::{Guard, Parts, backend, groups, groups_file, open, tls, tokens, vcenter};
 use crate::process::Failure;
 
 /// Longest time for which the stop waits for open requests, and then half as long for events: together
@@ -27,16 +27,18 @@ pub(crate) async fn check_beside(
     of_provider: Option<&SupervisorLink>,
 ) -> Result<(), InputError> {
     let check = async {
+        let mut has_tokens = false;
         let made = match arguments.backend {
             AutoscalerBackendName::Vcenter => {
                 vcenter::link(arguments, &Guard(None)).await?;
+                has_tokens = tokens(arguments, &Guard(None)).await?.is_some();
                 None
             }
             _ => Some(backend(arguments, of_provider, &Guard(None)).await?),
         };
         groups(arguments, &Guard(None)).await?;
         let file = arguments.groups.clone().map(groups_file);
-        check_autoscaler_files(file, tls(arguments), made.as_ref())
+        check_autoscaler_files(file, tls(arguments), made.as_ref(), has_tokens)
     };
     check.await.map_err(|err| InputError::new(err.to_string()).in_flag("autoscaler"))
 }

@@ -7,7 +7,7 @@ use provider::{
     JournalStore, UnknownKeys, VcenterLink, cli::AutoscalerArguments,
 };
 
-use super::{Guard, journal};
+use super::{Guard, journal, tokens};
 use crate::process::{
     LoadedConfig, files::read_secrets, files::read_text, kube::client_from_file,
     kube::client_of_this_pod, load,
@@ -25,7 +25,8 @@ pub(super) async fn backend(
     let journal = AutoscalerJournal::open(store, clock, seed).await?;
     let read_bootstrap =
         Arc::new(|path: &Path| std::fs::read(path).map_err(|err| format!("cannot be read: {err}")));
-    Ok(AutoscalerBackend::Vcenter { link: Box::new(link), journal, read_bootstrap })
+    let tokens = tokens(arguments, guard).await?;
+    Ok(AutoscalerBackend::Vcenter { link: Box::new(link), journal, read_bootstrap, tokens })
 }
 
 /// Reads the configuration and the kubeconfig, without sending a request.

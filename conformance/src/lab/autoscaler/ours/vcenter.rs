@@ -158,6 +158,7 @@ pub(super) async fn backend(
         link: Box::new(link),
         journal: opened.map_err(|err| err.to_string())?,
         read_bootstrap: Arc::new(|_| Ok(b"#cloud-config".to_vec())),
+        tokens: None,
     })
 }
 

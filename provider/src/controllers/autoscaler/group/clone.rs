@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::TokenShape;
 use crate::InputError;
 
 /// Most network cards of a machine.
@@ -81,6 +82,9 @@ pub(crate) struct BootstrapFile {
     pub(crate) file: PathBuf,
     #[serde(default)]
     pub(crate) format: BootstrapFormat,
+    /// `None` if the data has a token that another program renews, or none.
+    #[serde(default)]
+    pub(crate) token: Option<TokenShape>,
 }
 
 /// Format of the data.

@@ -15,6 +15,9 @@ pub(crate) use clone::{BootstrapFormat, CloneMode, CloneShape, Original};
 pub(crate) use file::{parse, read_spec};
 pub(crate) use template::{Capacity, Platform, node};
 
+/// Label of the objects of a group; its value is the name of the group.
+pub(crate) const GROUP_LABEL: &str = "vsphere.cloud-provider/node-group";
+
 /// ID of a group. The autoscaler uses it in logs, metrics and its status.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GroupId(String);
@@ -226,21 +229,28 @@ pub(crate) enum MachineKind {
         has_tokens: bool,
     },
     /// Clones of templates in a vCenter.
-    Clone,
+    Clone {
+        /// True if the server can create bootstrap tokens for the machines.
+        has_tokens: bool,
+    },
 }
 
 impl MachineKind {
+    pub(crate) fn clones() -> Self {
+        Self::Clone { has_tokens: false }
+    }
+
     pub(crate) fn virtual_machines(namespace: &str) -> Self {
         Self::VirtualMachine { namespace: namespace.to_owned(), has_tokens: false }
     }
 
-    /// Returns the kind for a server that can create bootstrap tokens, or cannot. Clones have none.
+    /// Returns the kind for a server that can create bootstrap tokens, or cannot.
     pub(crate) fn with_tokens(self, has_tokens: bool) -> Self {
         match self {
             Self::VirtualMachine { namespace, .. } => {
                 Self::VirtualMachine { namespace, has_tokens }
             }
-            Self::Clone => Self::Clone,
+            Self::Clone { .. } => Self::Clone { has_tokens },
         }
     }
 }

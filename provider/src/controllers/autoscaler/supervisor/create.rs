@@ -17,9 +17,10 @@ use super::{
         group::Group,
         instance::one_line,
         plan::{Cause, MachineChange},
+        tokens::BootstrapError,
     },
     AT_A_TIME, BURST, Changed, QPS, SupervisorMachines,
-    bootstrap::{BootstrapError, UserData},
+    bootstrap::UserData,
     machine::{Machine, NewMachine, manifest},
 };
 use crate::{

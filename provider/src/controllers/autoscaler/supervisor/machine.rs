@@ -8,15 +8,13 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        group::{Group, Shape},
+        group::{GROUP_LABEL, Group, Shape},
         instance::{Failure, FailureClass, Instance, State, one_line, out_of_resources},
     },
     bootstrap::data,
 };
 use crate::model::{ProviderId, parse_uuid};
 
-/// Label of the machines of a group; its value is the name of the group.
-pub(crate) const GROUP_LABEL: &str = "vsphere.cloud-provider/node-group";
 /// Annotation of a machine that this server created; its value has name and BIOS UUID of the machine.
 /// A copy of the object has another name or UUID, and so is no machine of the group.
 pub(crate) const CREATED: &str = "vsphere.cloud-provider/created";

@@ -30,13 +30,14 @@ use self::{
     bootstrap::Bootstrap,
     create::{CreateError, Created},
     delete::DeleteError,
-    machine::{GROUP_LABEL, Machine},
+    machine::Machine,
     view::View,
 };
 use super::{
-    group::{Capacity, GroupId},
+    group::{Capacity, GROUP_LABEL, GroupId},
     plan::{Cause, MachineChange, MachineEvent},
     replacements::Replacements,
+    tokens::BootstrapTokens,
 };
 use crate::{
     SupervisorLink,
@@ -45,8 +46,6 @@ use crate::{
     supervisor::VmOperatorVersion,
     telemetry::{AutoscalerMetrics, Telemetry},
 };
-
-pub use bootstrap::{BootstrapTokens, SecretRandom};
 
 /// Requests per second to the Supervisor after a burst. The autoscaler waits for each change, so
 /// both are larger than client-go's.

@@ -35,9 +35,17 @@ impl Backend for VcenterMachines {
         tasks.spawn_droppable(tracing::info_span!("work"), async move {
             worker.work(more, stopping).await;
         });
+        if self.0.workload.is_some() {
+            self.spawn_tokens(tasks);
+        }
     }
 
     async fn use_groups(&self, groups: &[Arc<Group>]) {
+        let has_token =
+            |it: &Arc<Group>| matches!(&it.shape, Shape::Clone(it) if it.bootstrap.token.is_some());
+        if let Some(workload) = self.0.workload.as_ref().filter(|_| groups.iter().any(has_token)) {
+            workload.use_from_now();
+        }
         let named = groups.iter().map(|it| (it.name.clone(), Arc::clone(it))).collect();
         if self.state().use_groups(named) {
             self.0.look_again.notify_one();
@@ -153,6 +161,23 @@ impl Backend for VcenterMachines {
 }
 
 impl VcenterMachines {
+    /// Spawns the tasks that watch the tokens and Nodes, and that keep the tokens.
+    fn spawn_tokens(&self, tasks: &Tasks) {
+        let (follower, keeper) = (self.clone(), self.clone());
+        tasks.spawn_droppable(tracing::info_span!("bootstrap"), async move {
+            if let Some(workload) = &follower.0.workload {
+                workload.used().await;
+                workload.follow().await;
+            }
+        });
+        let stop = tasks.stopping();
+        tasks.spawn_droppable(tracing::info_span!("bootstrap"), async move {
+            if let Some(workload) = &keeper.0.workload {
+                keeper.keep_tokens(workload, &stop).await;
+            }
+        });
+    }
+
     fn may_be_changed(&self) -> Result<(), Status> {
         self.usable().map_err(|why| Status::unavailable(one_line(&why)))
     }

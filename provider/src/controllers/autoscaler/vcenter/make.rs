@@ -129,7 +129,7 @@ impl VcenterMachines {
 
     /// Clones the template, and reads the clone.
     async fn clone_for(&self, plan: &Plan) -> Result<Detail, Trouble> {
-        let spec = self.clone_spec(plan)?;
+        let spec = self.clone_spec(plan).await?;
         let task = self.0.vcenter.clone_machine(&plan.source.template, &spec).await;
         let ended = match task {
             Ok(task) => self.finish(&task).await,
@@ -137,6 +137,7 @@ impl VcenterMachines {
         };
         match ended {
             Ok(Some(object)) => {
+                self.has_offered_token(plan.intent.instance);
                 let read = self.read(&object).await?;
                 read.ok_or_else(|| {
                     Trouble::other("VM_CREATE_FAILED", "the clone is gone", Shows::AfterGrace)
@@ -169,12 +170,12 @@ impl VcenterMachines {
         Err(Trouble { shows, ..trouble })
     }
 
-    fn clone_spec(&self, plan: &Plan) -> Result<CloneSpec, Trouble> {
+    async fn clone_spec(&self, plan: &Plan) -> Result<CloneSpec, Trouble> {
         let Plan { intent, source, .. } = plan;
         let shape = plan.shape();
         let disks: Vec<String> = source.disks.iter().map(ToString::to_string).collect();
         let mut extra = vec![(MARK.to_owned(), intent.mark()), (DISKS.to_owned(), disks.join(","))];
-        extra.extend(self.bootstrap(plan)?);
+        extra.extend(self.bootstrap(plan).await?);
         Ok(CloneSpec {
             name: intent.name.clone(),
             folder: source.folder.clone(),
@@ -194,15 +195,11 @@ impl VcenterMachines {
     }
 
     /// Returns the keys of `extraConfig` that make the machine join the cluster.
-    fn bootstrap(&self, plan: &Plan) -> Result<Vec<(String, String)>, Trouble> {
-        let file = &plan.shape().bootstrap;
-        let data = (self.0.read_bootstrap)(&file.file).and_then(refuse_empty).map_err(|why| {
-            let text = format!("bootstrap: file {}: {why}", file.file.display());
-            Trouble::bad_configuration(&text)
-        })?;
+    async fn bootstrap(&self, plan: &Plan) -> Result<Vec<(String, String)>, Trouble> {
+        let data = self.user_data(&plan.intent, plan.shape()).await?;
         let encoded = STANDARD.encode(data);
         let entry = |key: &str, value: String| (format!("guestinfo.{key}"), value);
-        Ok(match file.format {
+        Ok(match plan.shape().bootstrap.format {
             BootstrapFormat::CloudInit => {
                 let metadata = json!({
                     "instance-id": plan.intent.instance.to_string(),
@@ -326,26 +323,4 @@ fn card_changes(source: &Source) -> Vec<DeviceChange> {
     };
     let keys = (1..).map(|n: i32| -n);
     source.cards.iter().map(remove).chain(keys.zip(&source.networks).map(add)).collect()
-}
-
-/// Refuses bootstrap data with which a machine would never join the cluster.
-fn refuse_empty(data: Vec<u8>) -> Result<Vec<u8>, String> {
-    if data.trim_ascii().is_empty() {
-        return Err("is empty; write the data that makes a machine join the cluster".to_owned());
-    }
-    Ok(data)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bootstrap_data_of_nothing_but_white_space_is_refused() {
-        for empty in ["", " \n"] {
-            let why = refuse_empty(empty.into()).unwrap_err();
-            assert!(why.starts_with("is empty"), "{why}");
-        }
-        assert_eq!(refuse_empty(b"#cloud-config".to_vec()), Ok(b"#cloud-config".to_vec()));
-    }
 }

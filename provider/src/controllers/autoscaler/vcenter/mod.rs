@@ -19,6 +19,7 @@ mod machine;
 mod make;
 mod source;
 mod state;
+mod tokens;
 mod view;
 
 use std::{
@@ -42,7 +43,12 @@ use self::{
     machine::{Detail, OF_CHANGE},
     state::State,
 };
-use super::{group::GroupId, plan::Cause, replacements::Replacements};
+use super::{
+    group::GroupId,
+    plan::Cause,
+    replacements::Replacements,
+    tokens::{BootstrapTokens, Workload},
+};
 use crate::{
     model::Clock,
     tasks::Tasks,
@@ -78,6 +84,8 @@ struct Shared {
     making: Semaphore,
     destroying: Semaphore,
     replacements: Replacements,
+    /// Bootstrap tokens; `None` if the server knows no workload cluster.
+    workload: Option<Workload>,
     /// Wakes the task that makes and destroys machines.
     wake: Notify,
     /// Wakes the task that keeps the view.
@@ -88,11 +96,15 @@ impl VcenterMachines {
     pub(crate) fn new(
         vcenter: Vcenter,
         read_bootstrap: BootstrapReader,
-        journal: AutoscalerJournal,
+        (journal, tokens): (AutoscalerJournal, Option<(BootstrapTokens, u64)>),
         clock: Clock,
         telemetry: &Telemetry,
     ) -> Self {
         let AutoscalerJournal { store, content } = journal;
+        let workload = tokens.map(|(of, seed)| {
+            let (origin, wake) = (self::tokens::origin(content.id()), Arc::default());
+            Workload::new(of, origin, (clock.clone(), seed), &wake, telemetry)
+        });
         Self(Arc::new(Shared {
             vcenter,
             read_bootstrap,
@@ -103,6 +115,7 @@ impl VcenterMachines {
             making: Semaphore::new(AT_A_TIME),
             destroying: Semaphore::new(AT_A_TIME),
             replacements: Replacements::default(),
+            workload,
             wake: Notify::new(),
             look_again: Notify::new(),
         }))

@@ -96,6 +96,10 @@ pub(super) struct Work {
     pub(super) is_restored: bool,
     /// True if this server asked vCenter to destroy the machine.
     pub(super) is_destroying: bool,
+    /// ID of the bootstrap token in the user data of the last request for a clone.
+    pub(super) offered: Option<String>,
+    /// ID of the bootstrap token that the machine has, if this server made the clone.
+    pub(super) token: Option<String>,
     /// The call that asked for the present state.
     pub(super) cause: Option<Cause>,
 }

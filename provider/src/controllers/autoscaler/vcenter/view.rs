@@ -402,7 +402,7 @@ mod tests {
     fn only_a_machine_in_the_folder_of_its_group_itself_may_be_adopted() {
         let text = "groups: [{name: a, max: 2, clone: {datacenter: d, template: t, folder: f, \
                     resourcePool: p, bootstrap: {file: b}}}]";
-        let parsed = parse("groups.yaml", text, &MachineKind::Clone).unwrap();
+        let parsed = parse("groups.yaml", text, &MachineKind::clones()).unwrap();
         let groups = parsed.groups.into_iter().map(|it| (it.name.clone(), Arc::new(it))).collect();
         let mut state = State::new(Journal::new(Uuid::nil()));
         state.use_groups(groups);

@@ -2,6 +2,7 @@
 //! The machines boot, and join only with a valid token.
 
 mod failures;
+mod vcenter;
 mod world;
 
 use externalgrpc::protocol as p;

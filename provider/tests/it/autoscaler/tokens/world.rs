@@ -30,9 +30,9 @@ pub(super) const MACHINES: &str =
 /// Names of the server in the ledgers of both API servers.
 pub(super) const WORKLOAD: &str = "tokens";
 pub(super) const SUPERVISOR: &str = "autoscaler";
-const TOKEN: &str = "token-of-the-server";
-const ADMIN: &str = "token-of-the-test";
-const ROLES: [&str; 3] = [
+pub(super) const TOKEN: &str = "token-of-the-server";
+pub(super) const ADMIN: &str = "token-of-the-test";
+pub(super) const ROLES: [&str; 3] = [
     include_str!("../../../../deploy/autoscaler-supervisor-role.yaml"),
     include_str!("../../../../deploy/autoscaler-supervisor-tokens-role.yaml"),
     include_str!("../../../../deploy/autoscaler-tokens-role.yaml"),
@@ -44,24 +44,24 @@ pub(super) const GROUPS: &str = include_str!("groups.yaml");
 
 pub(super) struct World {
     pub(super) sim: Sim,
-    groups: Arc<Mutex<String>>,
-    supervisor: kube::Client,
-    workload: kube::Client,
+    pub(super) groups: Arc<Mutex<String>>,
+    pub(super) supervisor: kube::Client,
+    pub(super) workload: kube::Client,
 }
 
-fn client(service: sim::Service, token: &str) -> kube::Client {
+pub(super) fn client(service: sim::Service, token: &str) -> kube::Client {
     let token = token.to_owned();
     let tokens = TokenSource::new(Arc::new(move || Ok(token.clone().into_bytes())));
     let agent = http::HeaderValue::from_static("test");
     authenticated(kube::Client::new(service, "workloads"), Arc::new(tokens), agent)
 }
 
-fn user() -> Identity {
+pub(super) fn user() -> Identity {
     Identity { user: "autoscaler".into(), groups: vec!["system:authenticated".into()] }
 }
 
 /// A source of secrets whose bytes follow from the seed.
-fn random(seed: u64) -> SecretRandom {
+pub(super) fn random(seed: u64) -> SecretRandom {
     let n = Mutex::new(0_u64);
     Arc::new(move |bytes| {
         for chunk in bytes.chunks_mut(32) {
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Creates the roles of a manifest, for the user of the server.
-    async fn grant(&self, manifests: &str, is_supervisor: bool) {
+    pub(super) async fn grant(&self, manifests: &str, is_supervisor: bool) {
         for document in manifests.split("\n---\n") {
             let mut object: Value = serde_saphyr::from_str(document).unwrap();
             let kind = object["kind"].as_str().unwrap().to_lowercase();

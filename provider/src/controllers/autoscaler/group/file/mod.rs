@@ -172,7 +172,6 @@ pub(crate) fn read_spec(
 }
 
 fn read(value: &Value, machines: &MachineKind) -> Result<Group, InputError> {
-    refuse_token_of_clone(value)?;
     let it: GroupInFile = serde_path_to_error::deserialize(value).map_err(|err| {
         let place = err.path().to_string();
         let problem = InputError::new(err.into_inner().to_string());
@@ -247,14 +246,20 @@ fn shape(
             let id = GroupId::of_virtual_machines(namespace, name);
             Ok((id, Shape::VirtualMachine(machine)))
         }
-        (MachineKind::Clone, None, Some(clone)) => {
-            clone.check().map_err(|err| err.at_key("clone"))?;
+        (MachineKind::Clone { has_tokens }, None, Some(clone)) => {
+            let token = clone.bootstrap.token.as_ref();
+            clone
+                .check()
+                .and_then(|()| check_token(token, *has_tokens))
+                .map_err(|err| err.at_key("clone"))?;
             Ok((GroupId::of_clones(name), Shape::Clone(clone)))
         }
         (MachineKind::VirtualMachine { .. }, _, clone) => {
             Err(other_shape("machine", clone.map(|_| "clone")))
         }
-        (MachineKind::Clone, machine, _) => Err(other_shape("clone", machine.map(|_| "machine"))),
+        (MachineKind::Clone { .. }, machine, _) => {
+            Err(other_shape("clone", machine.map(|_| "machine")))
+        }
     }
 }
 
@@ -285,34 +290,23 @@ fn check_machine(machine: &MachineShape, has_tokens: bool) -> Result<(), InputEr
     }
     let secret = &machine.bootstrap.secret_name;
     check_dns_label(secret, 253).map_err(|err| err.at_key("secretName").at_key("bootstrap"))?;
-    let check = |token| check_token(token, has_tokens).map_err(|err| err.at_key("bootstrap"));
-    machine.bootstrap.token.as_ref().map_or(Ok(()), check)
+    check_token(machine.bootstrap.token.as_ref(), has_tokens)
 }
 
 /// Checks that tokens live neither too short for a boot and a renewal nor too long, and that the server
 /// can create them.
-fn check_token(token: &TokenShape, has_tokens: bool) -> Result<(), InputError> {
+fn check_token(token: Option<&TokenShape>, has_tokens: bool) -> Result<(), InputError> {
+    let Some(token) = token else { return Ok(()) };
+    let at_token = |err: InputError| Err(err.at_key("token").at_key("bootstrap"));
     if !(SHORTEST_TTL..=LONGEST_TTL).contains(&token.ttl) {
         let problem = format!("a token cannot live for {:?}", token.ttl);
-        let err = InputError::new(problem).remedy("write 5m to 24h");
-        return Err(err.at_key("ttl").at_key("token"));
+        return at_token(InputError::new(problem).remedy("write 5m to 24h").at_key("ttl"));
     }
     if !has_tokens {
         let err = InputError::new("the server knows no workload cluster for the tokens");
-        return Err(err.remedy("give --workload-kubeconfig FILE").at_key("token"));
+        return at_token(err.remedy("give --workload-kubeconfig FILE"));
     }
     Ok(())
-}
-
-/// Refuses bootstrap tokens for clones by name. Their data is in `guestinfo`, which the server does not
-/// complete per machine.
-fn refuse_token_of_clone(value: &Value) -> Result<(), InputError> {
-    if value.pointer("/clone/bootstrap/token").is_none() {
-        return Ok(());
-    }
-    let err = InputError::new("the server creates tokens only with --backend supervisor");
-    let err = err.remedy("remove it, and renew the token in the file before it expires");
-    Err(err.at_key("token").at_key("bootstrap").at_key("clone"))
 }
 
 fn bounds(min: i64, max: i64) -> Result<(u32, u32), InputError> {

@@ -82,16 +82,22 @@ fn a_token_is_refused_where_the_server_cannot_create_it_or_its_life_is_wrong() {
         let refused = errors(token, has_tokens).1;
         assert!(refused.len() == 1 && refused[0].contains(want), "{token}: {refused:?}");
     }
-    let clone = "groups: [{name: g, max: 1, clone: {datacenter: d, template: t, folder: f, resourcePool: p, \
-                 bootstrap: {file: f, token: {}}}}]";
-    let parsed = parse("groups.yaml", clone, &MachineKind::Clone).unwrap();
-    assert_eq!(
-        parsed.refused.iter().map(InputError::to_string).collect::<Vec<_>>(),
-        [
-            "groups.yaml: group g: clone: bootstrap: token: the server creates tokens only with --backend supervisor; \
-          remove it, and renew the token in the file before it expires"
-        ]
-    );
+    let clone = |token: &str, has_tokens| {
+        let text = format!(
+            "groups: [{{name: g, max: 1, clone: {{datacenter: d, template: t, folder: f, \
+             resourcePool: p, bootstrap: {{file: f, token: {token}}}}}}}]"
+        );
+        let machines = MachineKind::clones().with_tokens(has_tokens);
+        let parsed = parse("groups.yaml", &text, &machines).unwrap();
+        parsed.refused.iter().map(InputError::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(clone("{ttl: 1h}", true), [""; 0]);
+    let place = "groups.yaml: group g: clone: bootstrap: token: ";
+    let unknown =
+        "the server knows no workload cluster for the tokens; give --workload-kubeconfig FILE";
+    assert_eq!(clone("{}", false), [format!("{place}{unknown}")]);
+    let short = "ttl: a token cannot live for 60s; write 5m to 24h";
+    assert_eq!(clone("{ttl: 1m}", true), [format!("{place}{short}")]);
 }
 
 #[test]
@@ -213,12 +219,13 @@ groups:
 
 #[test]
 fn a_group_of_clones_has_an_id_and_the_hardware_of_the_rules() {
-    let parsed = parse("groups.yaml", CLONES, &MachineKind::Clone).unwrap();
+    let parsed = parse("groups.yaml", CLONES, &MachineKind::clones()).unwrap();
     assert_eq!(parsed.refused, []);
     let group = &parsed.groups[0];
     assert_eq!((group.id.as_str(), group.zone()), ("vcenter/workers", Some("zone-1")));
     let shape =
-        |text: &str| match parse("f", text, &MachineKind::Clone).unwrap().groups.remove(0).shape {
+        |text: &str| match parse("f", text, &MachineKind::clones()).unwrap().groups.remove(0).shape
+        {
             Shape::Clone(shape) => shape,
             other => panic!("{other:?}"),
         };
@@ -366,7 +373,7 @@ fn each_wrong_value_of_a_group_of_clones_is_refused_with_its_key() {
     ] {
         assert!(CLONES.contains(old), "{old}");
         let text = CLONES.replacen(old, new, 1);
-        let parsed = parse("groups.yaml", &text, &MachineKind::Clone).unwrap();
+        let parsed = parse("groups.yaml", &text, &MachineKind::clones()).unwrap();
         let errors: Vec<String> = parsed.refused.iter().map(InputError::to_string).collect();
         let wanted = format!("{AT}{want}");
         assert!(errors.len() == 1 && errors[0].starts_with(&wanted), "{errors:?}\nlacks {wanted}");
@@ -378,7 +385,7 @@ fn a_group_of_another_backend_is_refused_with_the_key_of_this_one() {
     for (text, machines, want) in [
         (
             GOOD,
-            MachineKind::Clone,
+            MachineKind::clones(),
             "machine: the key belongs to another --backend; write clone instead",
         ),
         (

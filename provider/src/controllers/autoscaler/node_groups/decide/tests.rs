@@ -114,7 +114,7 @@ fn an_object_names_only_a_file_in_the_directory_of_bootstrap_data() {
     let directory = Some(Path::new("/bootstrap"));
     let decided = |file: &str, directory| {
         let objects = [object("a", "workers", EARLY, clone(file))];
-        decide(objects.iter(), &MachineKind::Clone, directory).remove(0).verdict
+        decide(objects.iter(), &MachineKind::clones(), directory).remove(0).verdict
     };
     let Verdict::Accepted(group) = decided("user-data", directory) else { panic!() };
     let Shape::Clone(shape) = &group.shape else { panic!() };

@@ -35,7 +35,7 @@ fn full(shape: &str) -> Value {
             "datacenter": "d", "template": "t", "folder": "f", "resourcePool": "p",
             "datastore": "s", "networks": ["n"], "numCPUs": 4, "memoryMiB": 4096, "diskGiB": 60,
             "cloneMode": "full", "tag": "c/t", "zone": "z",
-            "bootstrap": {"file": "f", "format": "cloud-init"},
+            "bootstrap": {"file": "f", "format": "cloud-init", "token": {"ttl": "1h"}},
         }),
     };
     spec
@@ -52,7 +52,7 @@ fn of_library(clone: &Value) -> Value {
 
 fn refusal(spec: &Value) -> Option<String> {
     let machines = match spec.get("clone") {
-        Some(_) => MachineKind::Clone,
+        Some(_) => MachineKind::clones().with_tokens(true),
         None => MachineKind::virtual_machines("ns").with_tokens(true),
     };
     read_spec("workers", spec, &machines).err().map(|err| err.to_string())
@@ -139,7 +139,7 @@ fn the_schema_has_exactly_the_keys_of_the_types() {
         assert_eq!(expected(&refusal(&spec).unwrap()), keys, "{at}");
         n += 1;
     }
-    assert_eq!(n, 11, "objects with keys");
+    assert_eq!(n, 12, "objects with keys");
 }
 
 #[test]

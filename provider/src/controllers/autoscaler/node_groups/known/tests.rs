@@ -15,7 +15,7 @@ fn object(generation: u32, version: u32, status: Value) -> Value {
 
 fn decide(known: &mut Known) -> Option<usize> {
     let decide = |objects: &mut dyn Iterator<Item = &Value>| {
-        super::super::decide::decide(objects, &MachineKind::Clone, None)
+        super::super::decide::decide(objects, &MachineKind::clones(), None)
     };
     known.decide(decide).map(|it| it.decisions.iter().filter(|(_, is_new)| *is_new).count())
 }

@@ -6,47 +6,21 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-use super::{
-    MACHINE_LABEL, MachineKey, UUID_LABEL,
-    mirror::Item,
-    token::{Token, decoded, key},
+use super::super::super::{
+    group::GROUP_LABEL,
+    tokens::{Item, MACHINE_LABEL, MachineKey, PLACEHOLDER, TTL, Token, UUID_LABEL, decoded, key},
 };
-use crate::{
-    InputError, controllers::autoscaler::supervisor::machine::GROUP_LABEL, input::parse_duration,
-};
+use crate::input::parse_duration;
 
-/// Text of a group's user data that the token of a machine replaces.
-pub(super) const PLACEHOLDER: &str = "{{ bootstrap-token }}";
 /// Key of the Secret of a machine with its user data.
 pub(crate) const USER_DATA: &str = "user-data";
 /// Key with the token. The server removes it when the machine is a Node, and then never creates the
 /// token again.
 const TOKEN: &str = "bootstrap-token";
-/// Annotation with the time for which the token lives after each renewal.
-const TTL: &str = "vsphere.cloud-provider/bootstrap-token-ttl";
 
 /// Returns the name of the Secret of a machine.
 pub(crate) fn secret_name(machine: &str) -> String {
     format!("{machine}-bootstrap")
-}
-
-/// Checks the user data of a group with or without `token`.
-///
-/// # Errors
-///
-/// If the placeholder is missing, or stands in data of a group without `token`.
-pub(super) fn check(user_data: &str, has_token: bool) -> Result<(), InputError> {
-    match (user_data.contains(PLACEHOLDER), has_token) {
-        (false, true) => {
-            let err = InputError::new(format!("the user data has no {PLACEHOLDER}"));
-            Err(err.remedy("write it, as plain text, in place of the token, or remove `token`"))
-        }
-        (true, false) => {
-            let err = InputError::new(format!("the user data has {PLACEHOLDER}"));
-            Err(err.remedy("add `token: {}` to `bootstrap` of the group, or write a token"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Returns the Secret of a new machine. It has no owner yet.

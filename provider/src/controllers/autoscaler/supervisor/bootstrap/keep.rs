@@ -12,16 +12,17 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
-    Bootstrap, MachineKey, TOKENS, data,
+    Bootstrap, MachineKey, data,
     data::MachineData,
-    error::{Side, reason},
-    mirror::Node,
     plan::{Observed, Presence, Step, next},
-    token::{self, TokenSecret},
 };
 use crate::{
     cluster::{ClusterError, PatchKind, encode},
-    controllers::autoscaler::supervisor::{AT_A_TIME, SupervisorMachines, pause},
+    controllers::autoscaler::{
+        group::GroupId,
+        supervisor::{AT_A_TIME, SupervisorMachines, pause},
+        tokens::{Nodes, Side, TokenSecret, gone, is_over, reason},
+    },
     model::ProviderId,
 };
 
@@ -42,7 +43,7 @@ type Missing = BTreeMap<MachineKey, Instant>;
 struct Known {
     tokens: Vec<TokenSecret>,
     data: Vec<MachineData>,
-    nodes: Vec<Node>,
+    nodes: Option<Nodes>,
     /// UID of the VirtualMachine of each key; `None` for one that is being deleted.
     machines: BTreeMap<MachineKey, Option<String>>,
     /// Machines that the view has lost.
@@ -54,7 +55,7 @@ struct Known {
 impl SupervisorMachines {
     /// Keeps the tokens until the stop.
     pub(in super::super) async fn keep_tokens(&self, of: &Bootstrap, stop: &CancellationToken) {
-        stop.run_until_cancelled(of.used()).await;
+        stop.run_until_cancelled(of.workload.used()).await;
         let (mut missing, mut wait) = (Missing::new(), LOOK);
         while !stop.is_cancelled() {
             let has_failed = match self.known(of) {
@@ -67,21 +68,21 @@ impl SupervisorMachines {
                 wait = (wait * 2).min(LONGEST_PAUSE);
             } else {
                 wait = LOOK;
-                pause(LOOK, &of.wake, stop).await;
+                pause(LOOK, of.workload.wake(), stop).await;
             }
         }
     }
 
     /// Returns what the server knows; `None` before the first list of Secrets and of machines, and without Secrets.
     fn known(&self, of: &Bootstrap) -> Option<Known> {
-        let (tokens, data) = (of.tokens.all()?, of.data.all()?);
+        let (tokens, data) = (of.workload.tokens()?, of.data.all()?);
         if tokens.is_empty() && data.is_empty() {
             return None;
         }
         // Without permission for Nodes no token is deleted before its machine. Only machines with a
         // token have to become Nodes.
         let has_token = data.iter().any(|it| it.token.is_some());
-        let nodes = has_token.then(|| of.nodes.all()).flatten().unwrap_or_default();
+        let nodes = has_token.then(|| of.workload.nodes());
         let view = self.view();
         let current_at = view.current_at?;
         let machines = view.all().map(|it| {
@@ -113,28 +114,6 @@ impl Known {
     }
 }
 
-/// The Nodes by provider ID, and the names of those without one.
-struct Nodes<'a> {
-    ids: BTreeSet<&'a str>,
-    names: BTreeSet<&'a str>,
-}
-
-impl<'a> Nodes<'a> {
-    fn new(all: &'a [Node]) -> Self {
-        let (without, with): (Vec<_>, Vec<_>) =
-            all.iter().partition(|it| it.provider_id.is_empty());
-        Self {
-            ids: with.into_iter().map(|it| it.provider_id.as_str()).collect(),
-            names: without.into_iter().map(|it| it.name.as_str()).collect(),
-        }
-    }
-
-    fn has(&self, key: &MachineKey) -> bool {
-        let id = ProviderId(key.bios_uuid).to_string();
-        self.ids.contains(id.as_str()) || self.names.contains(key.name.as_str())
-    }
-}
-
 impl Bootstrap {
     /// Makes the plans, and carries each out. Returns false if a write failed.
     async fn pass(&self, known: &Known, missing: &mut Missing) -> bool {
@@ -148,15 +127,15 @@ impl Bootstrap {
             tokens.entry(&it.key).or_default().push(it);
         }
         missing.retain(|key, _| tokens.contains_key(key));
-        let nodes = Nodes::new(&known.nodes);
-        let now = self.clock.now();
+        let is_node = |key: &MachineKey| known.nodes.as_ref().is_some_and(|it| it.has(key));
+        let now = self.workload.now();
         let mut steps: Vec<(Step<'_>, Option<&MachineKey>)> = Vec::new();
         for (key, tokens) in &tokens {
             let data = data.get(key).copied();
             let observed = Observed {
                 presence: known.presence(key, missing),
                 // A machine without a token has nothing to lose by being a Node.
-                is_node: data.is_some_and(|it| it.token.is_some()) && nodes.has(key),
+                is_node: data.is_some_and(|it| it.token.is_some()) && is_node(key),
                 data,
                 tokens,
             };
@@ -216,19 +195,13 @@ impl Bootstrap {
                 (Side::Supervisor, "note a Node", self.patch_data(data, &patch).await)
             }
             Step::Renew { token, ttl } => {
-                (Side::Workload, "renew a token", self.renew(token, ttl).await)
+                (Side::Workload, "renew a token", self.workload.renew(token, ttl).await.map(drop))
             }
             Step::Restore(data) => {
                 (Side::Workload, "create a token again", self.restore(data).await)
             }
             Step::Revoke(token) => {
-                tracing::info!(machine = %token.key.name, token = %token.id, "deleting a bootstrap token");
-                let path = format!("{TOKENS}/{}", encode(&token.name));
-                let result = self.workload.delete(&path, Some(&token.uid)).await;
-                if is_over(&result, &token.name) {
-                    self.tokens.remove(&token.name);
-                }
-                (Side::Workload, "delete a token", gone(result, &token.name))
+                (Side::Workload, "delete a token", self.workload.revoke(token).await)
             }
             Step::Remove(data) => {
                 tracing::info!(machine = %data.key.name, "deleting user data without machine");
@@ -257,45 +230,12 @@ impl Bootstrap {
         }
     }
 
-    async fn renew(&self, token: &TokenSecret, ttl: Duration) -> Result<(), ClusterError> {
-        let path = format!("{TOKENS}/{}", encode(&token.name));
-        let patch = token::renewal(&token.uid, self.expiration(ttl));
-        match self.workload.patch(&path, PatchKind::Merge, &patch).await {
-            Ok(object) => {
-                tracing::info!(machine = %token.key.name, token = %token.id, "renewed a bootstrap token");
-                self.tokens.apply(&object);
-                Ok(())
-            }
-            other => gone(other, &token.name),
-        }
-    }
-
     async fn restore(&self, data: &MachineData) -> Result<(), ClusterError> {
         let Some(token) = &data.token else { return Ok(()) };
-        let of = (self.namespace.as_str(), data.group.as_str());
-        let object = token.manifest(&data.key, of, self.expiration(data.ttl));
-        match self.workload.post(TOKENS, &object).await {
-            Ok(object) => {
-                tracing::warn!(machine = %data.key.name, token = %token.id, "the bootstrap token of a machine that is not a Node was gone; created it again");
-                self.tokens.apply(&object);
-                Ok(())
-            }
-            // Also if another server was faster, because the watch then shows the token.
-            Err(err) => Err(err),
-        }
-    }
-}
-
-/// True if the object no longer exists.
-fn is_over(result: &Result<Value, ClusterError>, name: &str) -> bool {
-    result.as_ref().map_or_else(|err| err.says_gone(name), |_| true)
-}
-
-/// Returns success for an object that is gone or was created anew, which the watch tells, too.
-fn gone(result: Result<Value, ClusterError>, name: &str) -> Result<(), ClusterError> {
-    match result {
-        Ok(_) => Ok(()),
-        Err(err) if err.says_gone(name) || err.is_conflict() => Ok(()),
-        Err(err) => Err(err),
+        let id = GroupId::of_virtual_machines(&self.namespace, &data.group);
+        // An error also if another server was faster, because the watch then shows the token.
+        self.workload.create(token, (&data.group, &id), &data.key, data.ttl).await?;
+        tracing::warn!(machine = %data.key.name, token = %token.id, "the bootstrap token of a machine that is not a Node was gone; created it again");
+        Ok(())
     }
 }

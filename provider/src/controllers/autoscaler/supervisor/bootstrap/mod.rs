@@ -9,88 +9,46 @@
 //!
 //! | part | task |
 //! | --- | --- |
-//! | [`token`] | tokens, and their Secrets; pure |
 //! | [`data`] | Secrets with the user data; pure |
 //! | [`plan`] | next write for a machine; pure |
-//! | [`mirror`] | the Secrets and Nodes that the server knows |
 //! | [`prepare`] | both Secrets of a new machine |
 //! | [`keep`] | carries out the plans |
-//! | [`error`] | failures, without text that could contain a token |
 
 pub(super) mod data;
-mod error;
 mod keep;
-mod mirror;
 mod plan;
 mod prepare;
 #[cfg(test)]
 mod tests;
-mod token;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use provider_vcenter::Jitter;
-use tokio::sync::{Notify, watch};
-use uuid::Uuid;
+use tokio::sync::Notify;
 
-use self::{
-    data::MachineData,
-    mirror::{Mirror, Node},
-    token::TokenSecret,
-};
-use super::{BURST, QPS};
+use self::data::MachineData;
+use super::super::tokens::{BootstrapTokens, MachineKey, Mirror, Origin, UUID_LABEL, Workload};
 use crate::{
     cluster::{self, Cluster, Collection, encode},
     model::Clock,
     telemetry::Telemetry,
 };
 
-pub(super) use self::{error::BootstrapError, prepare::UserData};
+pub(super) use self::prepare::UserData;
 
-/// Labels of both Secrets of a machine: its name and its BIOS UUID.
-const MACHINE_LABEL: &str = "vsphere.cloud-provider/machine";
-const UUID_LABEL: &str = "vsphere.cloud-provider/bios-uuid";
 /// Label of tokens: the namespace of the machines on the Supervisor. A server leaves tokens of other
 /// namespaces alone.
 const NAMESPACE_LABEL: &str = "vsphere.cloud-provider/supervisor-namespace";
-/// Collection of the tokens in the workload cluster.
-const TOKENS: &str = "/api/v1/namespaces/kube-system/secrets";
-
-/// Fills a buffer with bytes that nobody can predict, or says why it cannot.
-pub type SecretRandom = Arc<dyn Fn(&mut [u8]) -> Result<(), String> + Send + Sync>;
-
-/// Workload cluster in which the server creates bootstrap tokens.
-#[derive(Clone)]
-pub struct BootstrapTokens {
-    /// Client of the cluster. It needs the permissions of `docs/autoscaler.md`.
-    pub client: kube::Client,
-    /// Source of the secrets.
-    pub random: SecretRandom,
-}
-
-/// Name and BIOS UUID of a machine, which both Secrets have as labels.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct MachineKey {
-    name: String,
-    bios_uuid: Uuid,
-}
 
 /// The tokens of one namespace of a Supervisor.
 pub(super) struct Bootstrap {
-    workload: Cluster,
+    workload: Workload,
     supervisor: Cluster,
-    random: SecretRandom,
     namespace: String,
     /// API version of VirtualMachines, for the owner of user data.
     api_version: String,
-    clock: Clock,
     seed: u64,
-    tokens: Mirror<TokenSecret>,
     data: Mirror<MachineData>,
-    nodes: Mirror<Node>,
-    /// True from the first group with `token` on. Until then the server sends no request.
-    is_used: watch::Sender<bool>,
-    wake: Arc<Notify>,
 }
 
 impl Bootstrap {
@@ -101,33 +59,21 @@ impl Bootstrap {
         (clock, seed): (Clock, u64),
         telemetry: &Telemetry,
     ) -> Self {
-        let workload =
-            Cluster::new(of.client, QPS, BURST).with_counter(telemetry.cluster_requests());
         let wake = Arc::new(Notify::new());
+        let origin = Origin { label: NAMESPACE_LABEL, value: namespace.to_owned() };
         Self {
-            workload,
+            workload: Workload::new(of, origin, (clock, seed), &wake, telemetry),
             supervisor,
-            random: of.random,
             namespace: namespace.to_owned(),
             api_version: format!("vmoperator.vmware.com/{version}"),
-            clock,
             seed,
-            tokens: Mirror::new(&wake),
             data: Mirror::new(&wake),
-            nodes: Mirror::new(&wake),
-            is_used: watch::Sender::new(false),
-            wake,
         }
     }
 
     /// Begins to watch Secrets and Nodes, and to keep the tokens.
     pub(super) fn use_from_now(&self) {
-        self.is_used.send_replace(true);
-    }
-
-    async fn used(&self) {
-        // The sender lives as long as this value.
-        drop(self.is_used.subscribe().wait_for(|is_used| *is_used).await);
+        self.workload.use_from_now();
     }
 
     fn data_path(&self) -> String {
@@ -136,38 +82,14 @@ impl Bootstrap {
 
     /// Keeps the known Secrets and Nodes current, forever, from the first group with `token` on.
     pub(super) async fn follow(&self) {
-        self.used().await;
-        let jitter = |what: &str| Jitter::new(self.seed, &format!("autoscaler/{what}"));
-        let tokens = Collection {
-            cluster: &self.workload,
-            kind: "bootstrap token",
-            path: TOKENS.to_owned(),
-            selector: format!(
-                "labelSelector={}",
-                encode(&format!("{NAMESPACE_LABEL}={}", self.namespace))
-            ),
-        };
+        self.workload.used().await;
         let data = Collection {
             cluster: &self.supervisor,
             kind: "Secret with user data",
             path: self.data_path(),
             selector: format!("labelSelector={}", encode(UUID_LABEL)),
         };
-        let nodes = Collection {
-            cluster: &self.workload,
-            kind: "Node",
-            path: "/api/v1/nodes".to_owned(),
-            selector: String::new(),
-        };
-        tokio::join!(
-            cluster::follow(&tokens, &self.tokens, jitter("tokens")),
-            cluster::follow(&data, &self.data, jitter("data")),
-            cluster::follow(&nodes, &self.nodes, jitter("nodes")),
-        );
-    }
-
-    /// Returns the time at which a token that is made or renewed now expires.
-    fn expiration(&self, ttl: Duration) -> jiff::Timestamp {
-        token::expiration(self.clock.now(), ttl)
+        let jitter = Jitter::new(self.seed, "autoscaler/data");
+        tokio::join!(self.workload.follow(), cluster::follow(&data, &self.data, jitter));
     }
 }

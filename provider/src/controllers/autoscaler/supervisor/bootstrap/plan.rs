@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use super::{data::MachineData, token::TokenSecret};
+use super::{
+    super::super::tokens::{TokenSecret, must_move},
+    data::MachineData,
+};
 
 /// VirtualMachine of a pair of Secrets, as the view knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,13 +84,4 @@ fn for_machine<'a>(of: &Observed<'a>, uid: &'a str, now: Timestamp) -> Option<St
         }
         Some(_) => None,
     }
-}
-
-/// True if less than half of the life of a token is left, or more than two lives, as after a step of the
-/// clock.
-fn must_move(expires: Option<Timestamp>, ttl: Duration, now: Timestamp) -> bool {
-    let ttl = SignedDuration::try_from(ttl).unwrap_or(SignedDuration::MAX);
-    let Some(expires) = expires else { return true };
-    let left = expires.duration_since(now);
-    left < ttl / 2 || left > ttl.saturating_mul(2)
 }

@@ -4,25 +4,19 @@ use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::{
-    Bootstrap, MachineKey, TOKENS, data,
-    error::{BootstrapError, Side},
-    token::Token,
-};
+use super::{Bootstrap, MachineKey, data};
 use crate::{
     InputError,
     cluster::{ClusterError, encode},
     controllers::autoscaler::{
         group::{Group, Shape},
         supervisor::machine::NewMachine,
+        tokens::{BootstrapError, Side, check},
     },
 };
 
-/// Number of tokens that are drawn for one machine, of which each has the ID of another one.
-const MOST_DRAWS: usize = 5;
 /// Longest time for a look at the user data of a group without `token`.
 const LOOK: Duration = Duration::from_millis(500);
-const CREATE_TOKEN: &str = "creating the bootstrap token of a new machine in the workload cluster";
 const CREATE_DATA: &str = "creating the Secret with the user data of a new machine";
 const READ_DATA: &str = "reading the user data of the group";
 
@@ -54,10 +48,10 @@ impl Bootstrap {
             let known = tokio::time::timeout(LOOK, text).await;
             let known = known.ok().and_then(Result::ok).and_then(Result::ok);
             return known
-                .map_or(Ok(None), |text| data::check(&text, false).map(|()| None).map_err(place));
+                .map_or(Ok(None), |text| check(&text, false).map(|()| None).map_err(place));
         };
         let text = text.await?.map_err(place)?;
-        data::check(&text, true).map_err(place)?;
+        check(&text, true).map_err(place)?;
         Ok(Some(UserData { text, ttl: token.ttl }))
     }
 
@@ -100,9 +94,8 @@ impl Bootstrap {
         within: Duration,
     ) -> Result<(), BootstrapError> {
         let key = MachineKey { name: new.name.clone(), bios_uuid: new.bios_uuid };
-        let minted = self.mint(group, &key, user_data.ttl);
-        let minted = tokio::time::timeout(within, minted).await;
-        let token = minted.map_err(|_| BootstrapError::late(CREATE_TOKEN, within))??;
+        let of = (group.name.as_str(), &group.id);
+        let token = self.workload.mint(of, &key, user_data.ttl, within).await?;
         let of = (self.namespace.as_str(), group.name.as_str());
         let object = data::manifest(&key, of, &user_data.text, (&token, user_data.ttl));
         let path = self.data_path();
@@ -126,38 +119,5 @@ impl Bootstrap {
             Err(err) => return Err(BootstrapError::of(CREATE_DATA, Side::Supervisor, &err)),
         }
         Ok(())
-    }
-
-    /// Creates a token. A lost answer leads to a second token; the first one has no user data, and is
-    /// deleted later.
-    async fn mint(
-        &self,
-        group: &Group,
-        key: &MachineKey,
-        ttl: Duration,
-    ) -> Result<Token, BootstrapError> {
-        let mut n_lost = 0;
-        let mut last = None;
-        for _ in 0..MOST_DRAWS {
-            let token = Token::draw(&self.random).map_err(BootstrapError::Random)?;
-            let of = (self.namespace.as_str(), group.name.as_str());
-            let object = token.manifest(key, of, self.expiration(ttl));
-            let answer = self.workload.post(TOKENS, &object).await;
-            n_lost += usize::from(answer.as_ref().is_err_and(ClusterError::lost_the_answer));
-            match answer {
-                Ok(object) => {
-                    tracing::info!(group = %group.id, machine = %key.name, token = %token.id, "created a bootstrap token");
-                    self.tokens.apply(&object);
-                    return Ok(token);
-                }
-                Err(err) if err.is_conflict() || (err.lost_the_answer() && n_lost < 2) => {
-                    last = Some(err);
-                }
-                Err(err) => return Err(BootstrapError::of(CREATE_TOKEN, Side::Workload, &err)),
-            }
-        }
-        let what = "no free ID for a new token".to_owned();
-        let err = last.unwrap_or(ClusterError::Malformed { path: TOKENS.to_owned(), what });
-        Err(BootstrapError::of(CREATE_TOKEN, Side::Workload, &err))
     }
 }

@@ -159,6 +159,11 @@ impl Journal {
         serde_json::to_string(self).expect("a journal has only texts and numbers")
     }
 
+    /// Returns the identity of the journal, which outlives its servers.
+    pub(super) fn id(&self) -> Uuid {
+        self.id
+    }
+
     /// Makes this server the owner.
     pub(super) fn take(&mut self, owner: Uuid) {
         self.owner = owner;

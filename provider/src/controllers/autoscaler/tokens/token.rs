@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{MACHINE_LABEL, MachineKey, NAMESPACE_LABEL, SecretRandom, UUID_LABEL, mirror::Item};
-use crate::controllers::autoscaler::{group::GroupId, supervisor::machine::GROUP_LABEL};
+use super::{
+    MACHINE_LABEL, MachineKey, SecretRandom, TTL, UUID_LABEL, mirror::Item, workload::Origin,
+};
+use crate::{
+    controllers::autoscaler::group::{GROUP_LABEL, GroupId},
+    input::parse_duration,
+};
 
 /// Type of the Secrets that the API server accepts as bootstrap tokens.
 const TYPE: &str = "bootstrap.kubernetes.io/token";
@@ -22,9 +27,9 @@ const SECRET_LENGTH: usize = 16;
 
 /// A bootstrap token. Its `Debug` shows only the ID.
 #[derive(Clone, Debug)]
-pub(super) struct Token {
+pub(crate) struct Token {
     /// Public part.
-    pub(super) id: String,
+    pub(crate) id: String,
     secret: SecretString,
 }
 
@@ -34,13 +39,13 @@ impl Token {
     /// # Errors
     ///
     /// If the source of randomness fails.
-    pub(super) fn draw(random: &SecretRandom) -> Result<Self, String> {
+    pub(crate) fn draw(random: &SecretRandom) -> Result<Self, String> {
         let id = text(random, ID_LENGTH)?;
         Ok(Self { id, secret: text(random, SECRET_LENGTH)?.into() })
     }
 
     /// Reads a token, such as `abcdef.0123456789abcdef`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.split_once('.')?;
         let is_valid = |it: &str, length| {
             it.len() == length && it.bytes().all(|byte| ALPHABET.contains(&byte))
@@ -50,22 +55,22 @@ impl Token {
     }
 
     /// Returns the text with which a machine joins.
-    pub(super) fn text(&self) -> SecretString {
+    pub(crate) fn text(&self) -> SecretString {
         format!("{}.{}", self.id, self.secret.expose_secret()).into()
     }
 
-    pub(super) fn secret_name(&self) -> String {
+    pub(crate) fn secret_name(&self) -> String {
         format!("{NAME_PREFIX}{}", self.id)
     }
 
     /// Returns the Secret of the token of a machine.
-    pub(super) fn manifest(
+    pub(crate) fn manifest(
         &self,
         key: &MachineKey,
-        (namespace, group): (&str, &str),
-        expires: Timestamp,
+        origin: &Origin,
+        (group, group_id): (&str, &GroupId),
+        (expires, ttl): (Timestamp, Duration),
     ) -> Value {
-        let group_id = GroupId::of_virtual_machines(namespace, group);
         let description = format!("Machine {} of group {group_id}", key.name);
         json!({
             "apiVersion": "v1",
@@ -78,8 +83,9 @@ impl Token {
                     GROUP_LABEL: group,
                     MACHINE_LABEL: key.name,
                     UUID_LABEL: key.bios_uuid.hyphenated().to_string(),
-                    NAMESPACE_LABEL: namespace,
+                    origin.label: origin.value,
                 },
+                "annotations": { TTL: format!("{}s", ttl.as_secs()) },
             },
             "data": {
                 "token-id": STANDARD.encode(&self.id),
@@ -110,33 +116,46 @@ fn text(random: &SecretRandom, length: usize) -> Result<String, String> {
 }
 
 /// Returns the time at which a token that is made or renewed `now` expires, in whole seconds.
-pub(super) fn expiration(now: Timestamp, ttl: Duration) -> Timestamp {
+pub(crate) fn expiration(now: Timestamp, ttl: Duration) -> Timestamp {
     let second = now.as_second().saturating_add(i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX));
     Timestamp::from_second(second).unwrap_or(Timestamp::MAX)
 }
 
+/// True if less than half of the life of a token is left, or more than two lives, as after a step of the
+/// clock.
+pub(crate) fn must_move(expires: Option<Timestamp>, ttl: Duration, now: Timestamp) -> bool {
+    let ttl = SignedDuration::try_from(ttl).unwrap_or(SignedDuration::MAX);
+    let Some(expires) = expires else { return true };
+    let left = expires.duration_since(now);
+    left < ttl / 2 || left > ttl.saturating_mul(2)
+}
+
 /// Returns the patch that moves the expiration of the token with this UID.
-pub(super) fn renewal(uid: &str, expires: Timestamp) -> Value {
+pub(crate) fn renewal(uid: &str, expires: Timestamp) -> Value {
     json!({
         "metadata": { "uid": uid },
         "data": { "expiration": STANDARD.encode(expires.to_string()) },
     })
 }
 
-/// A token in the workload cluster, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TokenSecret {
-    pub(super) name: String,
-    pub(super) uid: String,
+/// A token in the workload cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenSecret {
+    pub(crate) name: String,
+    pub(crate) uid: String,
     version: String,
-    pub(super) key: MachineKey,
-    pub(super) id: String,
+    pub(crate) key: MachineKey,
+    pub(crate) id: String,
     /// `None` if it never expires, or cannot be read.
-    pub(super) expires: Option<Timestamp>,
+    pub(crate) expires: Option<Timestamp>,
+    /// Time for which the token lives after a renewal, if its creator noted it.
+    pub(crate) ttl: Option<Duration>,
+    /// `None` if the Secret has no valid token.
+    pub(crate) token: Option<Token>,
 }
 
 impl Item for TokenSecret {
-    /// Reads a token that this server, or another one of the same namespace, has made.
+    /// Reads a token that this server, or another one of the same origin, has made.
     fn read(object: &Value) -> Option<Self> {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str()?;
@@ -147,6 +166,9 @@ impl Item for TokenSecret {
             version: metadata["resourceVersion"].as_str()?.to_owned(),
             key: key(metadata)?,
             id: id.to_owned(),
+            token: decoded(&object["data"]["token-secret"])
+                .and_then(|secret| Token::parse(&format!("{id}.{secret}"))),
+            ttl: metadata["annotations"][TTL].as_str().and_then(|it| parse_duration(it).ok()),
             expires: decoded(&object["data"]["expiration"]).and_then(|it| it.parse().ok()),
         })
     }
@@ -161,7 +183,7 @@ impl Item for TokenSecret {
 }
 
 /// Reads the machine of a Secret from its labels.
-pub(super) fn key(metadata: &Value) -> Option<MachineKey> {
+pub(crate) fn key(metadata: &Value) -> Option<MachineKey> {
     let label = |name: &str| metadata["labels"][name].as_str();
     Some(MachineKey {
         name: label(MACHINE_LABEL)?.to_owned(),
@@ -170,6 +192,6 @@ pub(super) fn key(metadata: &Value) -> Option<MachineKey> {
 }
 
 /// Decodes text in Base64.
-pub(super) fn decoded(value: &Value) -> Option<String> {
+pub(crate) fn decoded(value: &Value) -> Option<String> {
     String::from_utf8(STANDARD.decode(value.as_str()?).ok()?).ok()
 }

@@ -26,17 +26,17 @@ pub(crate) enum BootstrapError {
 
 /// The server of a request around tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Workload,
     Supervisor,
 }
 
 impl BootstrapError {
-    pub(super) fn of(what: &'static str, side: Side, err: &ClusterError) -> Self {
+    pub(crate) fn of(what: &'static str, side: Side, err: &ClusterError) -> Self {
         Self::Request { what, why: reason(side, err), code: code(err) }
     }
 
-    pub(super) fn late(what: &'static str, within: std::time::Duration) -> Self {
+    pub(crate) fn late(what: &'static str, within: std::time::Duration) -> Self {
         let why = format!("no answer within {within:?}");
         Self::Request { what, why, code: Code::Unavailable }
     }
@@ -53,7 +53,7 @@ impl BootstrapError {
 }
 
 /// Returns the reason of a failed request, without the message of the server.
-pub(super) fn reason(side: Side, err: &ClusterError) -> String {
+pub(crate) fn reason(side: Side, err: &ClusterError) -> String {
     let ClusterError::Status { method, path, code, reason, message, .. } = err else {
         return Chain(err).to_string();
     };

@@ -2,17 +2,21 @@
 //! answers to the server's own writes, so that no write is repeated before its event arrives.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::cluster::{ObjectChange, ObjectView, is_earlier};
+use super::MachineKey;
+use crate::{
+    cluster::{ObjectChange, ObjectView, is_earlier},
+    model::ProviderId,
+};
 
 /// Form in which the server keeps an object.
-pub(super) trait Item: Clone + Send + Sync + Sized {
+pub(crate) trait Item: Clone + Send + Sync + Sized {
     /// Reads an object; `None` if it is not of interest.
     fn read(object: &Value) -> Option<Self>;
     fn name(&self) -> &str;
@@ -26,7 +30,7 @@ pub(super) trait Item: Clone + Send + Sync + Sized {
 }
 
 /// The known objects.
-pub(super) struct Mirror<T> {
+pub(crate) struct Mirror<T> {
     known: Mutex<Known<T>>,
     /// Signal after each change.
     wake: Arc<Notify>,
@@ -40,7 +44,7 @@ struct Known<T> {
 }
 
 impl<T: Item> Mirror<T> {
-    pub(super) fn new(wake: &Arc<Notify>) -> Self {
+    pub(crate) fn new(wake: &Arc<Notify>) -> Self {
         let known = Known { objects: BTreeMap::new(), is_listed: false, seen_at: String::new() };
         Self { known: Mutex::new(known), wake: Arc::clone(wake) }
     }
@@ -50,13 +54,13 @@ impl<T: Item> Mirror<T> {
     }
 
     /// Returns the objects; `None` before the first list.
-    pub(super) fn all(&self) -> Option<Vec<T>> {
+    pub(crate) fn all(&self) -> Option<Vec<T>> {
         let known = self.known();
         known.is_listed.then(|| known.objects.values().cloned().collect())
     }
 
     /// Takes the answer to a write.
-    pub(super) fn apply(&self, object: &Value) {
+    pub(crate) fn apply(&self, object: &Value) {
         if let Some(item) = T::read(object) {
             self.take(item);
         }
@@ -69,7 +73,7 @@ impl<T: Item> Mirror<T> {
     }
 
     /// Takes the answer to a deletion.
-    pub(super) fn remove(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         self.known().objects.remove(name);
     }
 }
@@ -135,10 +139,10 @@ impl<T: Item> ObjectView for Mirror<T> {
 
 /// A Node of the workload cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Node {
-    pub(super) name: String,
+pub(crate) struct Node {
+    pub(crate) name: String,
     /// Empty until a cloud controller manager has set it.
-    pub(super) provider_id: String,
+    pub(crate) provider_id: String,
     version: String,
 }
 
@@ -162,5 +166,28 @@ impl Item for Node {
 
     fn is_same(&self, other: &Self) -> bool {
         self.provider_id == other.provider_id
+    }
+}
+
+/// The provider IDs of the Nodes, and the names of those without one.
+pub(crate) struct Nodes {
+    ids: BTreeSet<String>,
+    names: BTreeSet<String>,
+}
+
+impl Nodes {
+    pub(crate) fn new(all: Vec<Node>) -> Self {
+        let (without, with): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|it| it.provider_id.is_empty());
+        Self {
+            ids: with.into_iter().map(|it| it.provider_id).collect(),
+            names: without.into_iter().map(|it| it.name).collect(),
+        }
+    }
+
+    /// True if the machine is a Node.
+    pub(crate) fn has(&self, key: &MachineKey) -> bool {
+        let id = ProviderId(key.bios_uuid).to_string();
+        self.ids.contains(&id) || self.names.contains(&key.name)
     }
 }
