@@ -248,7 +248,7 @@ fn a_group_of_clones_has_an_id_and_the_hardware_of_the_rules() {
 fn a_group_of_clones_names_a_template_or_a_library_item() {
     let original = |text: &str| {
         let text = CLONES.replace("template: ubuntu", text);
-        let parsed = parse("groups.yaml", &text, &MachineKind::Clone).unwrap();
+        let parsed = parse("groups.yaml", &text, &MachineKind::clones()).unwrap();
         assert_eq!(parsed.refused, []);
         match &parsed.groups[0].shape {
             Shape::Clone(shape) => (shape.original().unwrap(), parsed.groups[0].summary()),
