@@ -23,13 +23,13 @@ struct Rest {
 impl Rest {
     async fn new(sim: &Sim, user: &str) -> Self {
         let mut client = Client::new(sim);
-        let password = sim.password("vc0", user).unwrap();
+        let password = sim.password("vc0", user).expect("the sim has it");
         let pair = format!("{user}:{}", password.expose());
         let basic = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
         let headers = [("authorization", basic.as_str())];
         let answer = client.rest(Method::POST, "/rest/com/vmware/cis/session", &headers, "").await;
-        let body: Value = serde_json::from_str(&answer.body).unwrap();
-        Self { client, session: body["value"].as_str().unwrap().to_owned() }
+        let body: Value = serde_json::from_str(&answer.body).expect("the sim has it");
+        Self { client, session: body["value"].as_str().expect("the sim has it").to_owned() }
     }
 
     /// Sends a request, and returns status and body.
@@ -40,7 +40,7 @@ impl Rest {
         ];
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let answer = self.client.rest(method, path, &headers, &body).await;
-        (answer.status, serde_json::from_str(&answer.body).unwrap())
+        (answer.status, serde_json::from_str(&answer.body).expect("the sim has it"))
     }
 
     /// Returns the result of a GET in the dialect of the path.
@@ -60,7 +60,7 @@ impl Rest {
     async fn find(&mut self, path: &str, spec: Value) -> Vec<String> {
         let (status, body) = self.post(path, spec).await;
         assert_eq!(status, 200, "{path}: {body}");
-        serde_json::from_value(value(path, body)).unwrap()
+        serde_json::from_value(value(path, body)).expect("the sim has it")
     }
 
     /// Returns status, type and text of the error of a GET.
@@ -101,14 +101,16 @@ fn text(body: &Value) -> String {
 fn add(sim: &Sim, name: &str, kind: &str, template: Option<&str>) {
     let item = ItemName { vcenter: None, library: "images".into(), name: name.into() };
     let template = template.map(str::to_owned);
-    sim.apply(Command::AddLibraryItem { item, kind: kind.into(), template }).unwrap();
+    sim.apply(Command::AddLibraryItem { item, kind: kind.into(), template })
+        .expect("the sim has it");
 }
 
 /// Starts a sim whose library `images` has a template, an ISO and an item without template.
 fn lab() -> Sim {
     let sim = machines(2);
-    sim.apply(Command::PowerOff("node-0001".into())).unwrap();
-    sim.apply(Command::CreateLibrary { vcenter: None, name: "images".into() }).unwrap();
+    sim.apply(Command::PowerOff("node-0001".into())).expect("the sim has it");
+    sim.apply(Command::CreateLibrary { vcenter: None, name: "images".into() })
+        .expect("the sim has it");
     add(&sim, "ubuntu", "vm-template", Some("node-0001"));
     add(&sim, "empty", "vm-template", None);
     add(&sim, "installer", "iso", None);
@@ -118,7 +120,7 @@ fn lab() -> Sim {
 fn revoke(sim: &Sim, object: &str) {
     let (vcenter, user) = (None, PROVIDER_USER.to_owned());
     let grant = Grant { vcenter, user, object: object.to_owned() };
-    sim.apply(Command::RevokePrivilege(grant)).unwrap();
+    sim.apply(Command::RevokePrivilege(grant)).expect("the sim has it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +132,10 @@ async fn libraries_and_items_are_listed_found_and_described_in_both_dialects() {
     for (base, action) in LIBRARIES.into_iter().zip(["~action", "action"]) {
         assert_eq!(rest.get(base).await.as_array().unwrap().len(), 2);
         let find = format!("{base}?{action}=find");
-        assert_eq!(rest.find(&find, json!({"name": "IMAGES"})).await, [library.clone()]);
+        assert_eq!(
+            rest.find(&find, json!({"name": "IMAGES"})).await,
+            std::slice::from_ref(&library)
+        );
         assert_eq!(rest.find(&find, json!({"type": "LOCAL"})).await.len(), 2);
         assert_eq!(rest.find(&find, json!({"name": "none"})).await, Vec::<String>::new());
         let id = if base.starts_with("/rest") { "id:" } else { "" };
@@ -143,7 +148,7 @@ async fn libraries_and_items_are_listed_found_and_described_in_both_dialects() {
         assert_eq!(listed.as_array().unwrap().len(), 3);
         let find = format!("{items}?{action}=find");
         let spec = json!({"name": "Ubuntu", "library_id": library});
-        assert_eq!(rest.find(&find, spec).await, [ubuntu.clone()]);
+        assert_eq!(rest.find(&find, spec).await, std::slice::from_ref(&ubuntu));
         assert_eq!(rest.find(&find, json!({"type": "iso"})).await.len(), 1);
         let shown = rest.get(&format!("{items}/{id}{ubuntu}")).await;
         assert_eq!(

@@ -131,14 +131,6 @@ fn service() -> impl Strategy<Value = Command> {
             tag,
             object,
         })),
-        "[ab]".prop_map(|name| Command::CreateLibrary { vcenter: None, name }),
-        ("[ab]", "[ab]", proptest::option::of(machine())).prop_map(|(library, name, machine)| {
-            Command::AddLibraryItem {
-                item: ItemName { vcenter: None, library, name },
-                kind: "vm-template".to_owned(),
-                template: machine.map(|it| it.name),
-            }
-        }),
         (step(), 0..3_u8).prop_map(|(step, n)| Command::SetTiming {
             step,
             completion: match n {
@@ -160,6 +152,20 @@ fn service() -> impl Strategy<Value = Command> {
             let asked = [GuestRequest::Shutdown, GuestRequest::Reboot, GuestRequest::Standby];
             let machine = MoRef::new(Kind::Machine, number);
             request(VcRequest::Guest { machine, request: asked[usize::from(n)] })
+        }),
+    ]
+}
+
+/// Content libraries, and items whose templates are machines that may be off or not exist.
+fn library() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        "[ab]".prop_map(|name| Command::CreateLibrary { vcenter: None, name }),
+        ("[ab]", "[ab]", proptest::option::of(machine())).prop_map(|(library, name, machine)| {
+            Command::AddLibraryItem {
+                item: ItemName { vcenter: None, library, name },
+                kind: "vm-template".to_owned(),
+                template: machine.map(|it| it.name),
+            }
         }),
     ]
 }
@@ -203,7 +209,8 @@ fn request(request: VcRequest) -> Command {
 }
 
 fn history() -> impl Strategy<Value = Vec<(u64, Command)>> {
-    let command = prop_oneof![3 => power(), 3 => guest(), 2 => service(), 2 => workload()];
+    let command =
+        prop_oneof![3 => power(), 3 => guest(), 2 => service(), 1 => library(), 2 => workload()];
     prop::collection::vec((0..120_u64, command), 1..40)
 }
 

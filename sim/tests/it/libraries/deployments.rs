@@ -35,11 +35,11 @@ async fn a_deployment_makes_a_machine_as_a_clone_does() {
 /// Returns the ids of the pool and of the folder of a machine.
 fn places(sim: &Sim) -> (String, String) {
     sim.world().read(|world| {
-        let inventory = &world.vcenter("vc0").unwrap().inventory;
-        let id = inventory.by_machine_name("node-0002").next().unwrap();
-        let entity = inventory.get(id).unwrap();
-        let pool = entity.machine().unwrap().pool.unwrap();
-        (pool.to_string(), entity.parent.unwrap().to_string())
+        let inventory = &world.vcenter("vc0").expect("the sim has it").inventory;
+        let id = inventory.by_machine_name("node-0002").next().expect("the sim has it");
+        let entity = inventory.get(id).expect("the sim has it");
+        let pool = entity.machine().expect("the sim has it").pool.expect("the sim has it");
+        (pool.to_string(), entity.parent.expect("the sim has it").to_string())
     })
 }
 

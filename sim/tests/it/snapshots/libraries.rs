@@ -10,11 +10,12 @@ use crate::client::Client;
 pub(super) async fn libraries_in_both_dialects(shots: &mut Snapshots) {
     for dialect in ["rest", "api"] {
         let sim = lab();
-        sim.apply(Command::PowerOff("node-0001".into())).unwrap();
-        sim.apply(Command::CreateLibrary { vcenter: None, name: "images".into() }).unwrap();
+        sim.apply(Command::PowerOff("node-0001".into())).expect("the sim has it");
+        sim.apply(Command::CreateLibrary { vcenter: None, name: "images".into() })
+            .expect("the sim has it");
         let item = ItemName { vcenter: None, library: "images".into(), name: "ubuntu".into() };
         let (kind, template) = ("vm-template".into(), Some("node-0001".into()));
-        sim.apply(Command::AddLibraryItem { item, kind, template }).unwrap();
+        sim.apply(Command::AddLibraryItem { item, kind, template }).expect("the sim has it");
         let mut client = Client::logged_in(&sim).await;
         let token = rest_login(&sim, &mut client).await;
         let mut call = async |name: &str, method: Method, path: String, spec: Option<Value>| {
