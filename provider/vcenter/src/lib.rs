@@ -13,7 +13,6 @@ mod backoff;
 mod client;
 mod credentials;
 mod error;
-mod library;
 mod logout;
 mod observer;
 mod session;
@@ -31,7 +30,6 @@ pub use client::Defects;
 pub use client::{Settings, Vcenter};
 pub use credentials::{Credential, CredentialError, CredentialSource, FixedCredential};
 pub use error::{CallError, CallErrorKind, Chain, Retry};
-pub use library::{LibraryId, LibraryItemId};
 pub use observer::{Call, CallObserver};
 pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
 pub use soap::{
@@ -41,7 +39,7 @@ pub use transport::{
     Body, BoxError, Endpoint, Proxy, ProxyError, ProxyRules, TlsError, TlsTrust, Transport,
     VcenterName, from_service, https, https_through,
 };
-pub use vapi::{Category, CategoryId, Tag, TagId};
+pub use vapi::{Category, CategoryId, LibraryId, LibraryItemId, Tag, TagId};
 pub use vim::{
     About, Fault, FaultKind, FilterSpec, MoRef, ObjectContent, ObjectUpdate, Page, PropertyChange,
     ServiceContent, Traversal, UpdateKind, UpdateSet,

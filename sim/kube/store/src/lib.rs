@@ -31,7 +31,6 @@ mod decide;
 mod key;
 mod kind;
 mod object;
-mod options;
 mod patch;
 mod resources;
 mod schema;
@@ -46,12 +45,12 @@ pub use command::{
     Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Op, PatchKind,
     Preconditions, Propagation, Reply, Subresource,
 };
+pub use decide::DeleteOptions;
 pub use key::{GroupResource, Key};
 pub use kind::custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
 pub(crate) use kind::{Check, Strategy};
 pub use kind::{MergeRule, ResourceDef, SelectableField};
 pub use object::names::NameRule;
-pub use options::DeleteOptions;
 #[cfg(fuzzing)]
 pub use patch::strategic_merge_patch_of;
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};

@@ -9,13 +9,12 @@ mod expiry;
 mod guests;
 mod hosts;
 mod kubelets;
-mod libraries;
 mod logins;
 mod machines;
 mod names;
 mod services;
-mod tags;
 mod tasks;
+mod vapi;
 mod vmoperator;
 mod workloads;
 

@@ -8,7 +8,8 @@ use crate::control_plane::ControlPlane;
 use crate::event::Event;
 use crate::objects::{self, GroupResource, Key};
 use crate::reactions::{Completion, Held, Reaction, Step};
-use crate::workloads::{self, STAGES, lost};
+use crate::workloads::garbage::lost;
+use crate::workloads::{self, STAGES};
 
 impl Execution<'_> {
     /// Switches the scheduler and the controllers on or off.

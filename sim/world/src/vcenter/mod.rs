@@ -7,13 +7,12 @@ mod fault;
 pub(crate) mod identity;
 mod inventory;
 mod journal;
-mod library;
 mod logins;
 mod machine;
 mod refs;
 mod release;
-mod tags;
 mod tasks;
+mod vapi;
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,6 @@ pub use entity::{Data, Entity, HostConnection, can_be_child_of};
 pub use fault::VcFault;
 pub use inventory::{Change, Inventory};
 pub use journal::{Entry, Journal, Touch, touches};
-pub use library::{Libraries, Library, LibraryEvent, LibraryItem, TEMPLATE_ITEM, is_same};
 pub use logins::{
     EndReason, LoginEvent, LoginRefusal, LoginRules, Logins, Password, Session, SessionService,
     User,
@@ -38,8 +36,11 @@ pub(crate) use machine::{
 };
 pub use refs::{FolderKind, Kind, MoRef};
 pub use release::Release;
-pub use tags::{Cardinality, Category, Tag, TagEvent, Tags};
 pub use tasks::{CloneWork, MachineSpec, Progress, Task, Work};
+pub use vapi::{
+    Cardinality, Category, Libraries, Library, LibraryEvent, LibraryItem, TEMPLATE_ITEM, Tag,
+    TagEvent, Tags, is_same,
+};
 
 use crate::Time;
 

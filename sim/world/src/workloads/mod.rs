@@ -13,9 +13,8 @@ mod budgets;
 mod daemons;
 mod deployments;
 mod fit;
-mod garbage;
+pub(crate) mod garbage;
 mod jobs;
-pub(crate) mod lost;
 mod owned;
 mod pods;
 mod replicas;
@@ -23,7 +22,6 @@ mod schedule;
 mod taints;
 #[cfg(test)]
 mod tests;
-mod tracking;
 
 use std::collections::{BTreeMap, BTreeSet};
 

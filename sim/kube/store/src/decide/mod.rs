@@ -8,6 +8,7 @@ mod definitions;
 mod delete;
 mod eviction;
 mod managed;
+mod options;
 mod scale;
 mod update;
 
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use managed::Writer;
+pub use options::DeleteOptions;
 
 use crate::object::{fields, meta, size};
 use crate::resources::core::pods;

@@ -1,5 +1,7 @@
 //! The garbage collector, for pods and ReplicaSets: removes those whose owners are gone.
 
+pub(crate) mod lost;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;

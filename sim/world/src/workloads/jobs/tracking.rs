@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::jobs::{is_over, size};
-use super::owned::without_finalizer;
-use super::{is_terminating, list, namespace, number, text, uid};
+use super::super::owned::without_finalizer;
+use super::super::{is_terminating, list, namespace, number, text, uid};
+use super::{is_over, size};
 use crate::objects::{Command, GroupResource, Key, Store};
 
 /// Finalizer of the pods of Jobs.
@@ -67,7 +67,7 @@ impl Tally {
     pub(super) fn write(&self, status: &mut Map<String, Value>) {
         let mut lists = Map::new();
         for (result, count) in [(SUCCEEDED, &self.succeeded), (FAILED, &self.failed)] {
-            super::count(status, result, count.n_counted);
+            super::super::count(status, result, count.n_counted);
             if !count.uncounted.is_empty() {
                 lists.insert(result.into(), json!(count.uncounted));
             }

@@ -1,7 +1,7 @@
 //! Changes of tags: requests to the tagging service of vAPI, and the commands `tag.…`, which name
 //! their objects.
 
-use super::Execution;
+use crate::act::Execution;
 use crate::command::{TagName, VcRequest};
 use crate::event::Outcome;
 use crate::vcenter::{Cardinality, Category, MoRef, Tag, TagEvent, VcEvent, VcFault};
@@ -9,7 +9,7 @@ use crate::vcenter::{Cardinality, Category, MoRef, Tag, TagEvent, VcEvent, VcFau
 impl Execution<'_> {
     /// Carries out a request to the tagging service. Refuses an unknown id, a name that is taken,
     /// an empty name of a new category or tag, and an object to which the tag cannot be attached.
-    pub(super) fn tagging(
+    pub(in crate::act) fn tagging(
         &mut self,
         vcenter: &str,
         request: VcRequest,
@@ -107,7 +107,7 @@ impl Execution<'_> {
 
     /// Attaches a tag that the command names. Creates its category and the tag if they do not
     /// exist. A refused command creates nothing.
-    pub(super) fn attach_by_name(&mut self, name: &TagName) -> Result<(), VcFault> {
+    pub(in crate::act) fn attach_by_name(&mut self, name: &TagName) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(name.vcenter.clone())?;
         let object = self.object(&vcenter, &name.object)?;
         if name.category.is_empty() || name.tag.is_empty() {
@@ -142,7 +142,7 @@ impl Execution<'_> {
         self.attach(&vcenter, tag, object).map(|_| ())
     }
 
-    pub(super) fn detach_by_name(&mut self, name: &TagName) -> Result<(), VcFault> {
+    pub(in crate::act) fn detach_by_name(&mut self, name: &TagName) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(name.vcenter.clone())?;
         let object = self.object(&vcenter, &name.object)?;
         let tags = &self.vcenter(&vcenter)?.tags;
@@ -155,7 +155,7 @@ impl Execution<'_> {
     }
 
     /// Detaches every tag from an object; callers then remove the object or change its id.
-    pub(super) fn untag(&mut self, vcenter: &str, object: MoRef) {
+    pub(in crate::act) fn untag(&mut self, vcenter: &str, object: MoRef) {
         let Ok(vc) = self.vcenter(vcenter) else { return };
         let attached: Vec<String> = vc.tags.attached(object).cloned().collect();
         for tag in attached {

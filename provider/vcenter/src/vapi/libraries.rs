@@ -5,10 +5,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{
-    CallError, CallErrorKind, MoRef, Vcenter,
-    vapi::{NO_VALUE, text},
-};
+use super::{NO_VALUE, text};
+use crate::{CallError, CallErrorKind, MoRef, Vcenter};
 
 const LIBRARY: &str = "/rest/com/vmware/content/library";
 const TEMPLATE: &str = "/rest/vcenter/vm-template/library-items";

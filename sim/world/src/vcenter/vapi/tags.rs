@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::refs::MoRef;
+use super::super::refs::MoRef;
 
 /// Number of tags of one category that may be attached to the same object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ impl Tags {
     }
 
     /// Applies a change of tags, of categories, or of the objects that have tags.
-    pub(super) fn fold(&mut self, event: &TagEvent) {
+    pub(in crate::vcenter) fn fold(&mut self, event: &TagEvent) {
         match event {
             TagEvent::CategorySet { id, category } => {
                 let before = self.categories.insert(id.clone(), category.clone());

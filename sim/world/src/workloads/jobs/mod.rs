@@ -2,13 +2,15 @@
 //!
 //! Jobs with `completionMode: Indexed` get no pods, because their pods differ.
 
+mod tracking;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use self::tracking::Tally;
 use super::owned::{is_active, owned, pod, reference, sort_by_value};
-use super::tracking::{self, Tally};
 use super::{
     count, has_condition, is_terminating, key_of, list, number, seconds, set_condition,
     status_update, text,

@@ -1,5 +1,7 @@
-//! vAPI REST under `/rest`: one login, and calls that read tags and categories. The module `library`
+//! vAPI REST under `/rest`: one login, and calls that read tags and categories. The module [`libraries`]
 //! has those of content libraries.
+
+mod libraries;
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
@@ -11,6 +13,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::{CallError, CallErrorKind, MoRef, Vcenter, client::Answer, session::RestSession};
+
+pub use libraries::{LibraryId, LibraryItemId};
 
 /// Path of the login and logout.
 const SESSION_PATH: &str = "/rest/com/vmware/cis/session";

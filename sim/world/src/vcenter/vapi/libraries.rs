@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::refs::MoRef;
+use super::super::refs::MoRef;
 use crate::Time;
 
 /// Type of the items that contain a template of machines.
@@ -110,7 +110,7 @@ impl Libraries {
     }
 
     /// Applies a change of libraries or items.
-    pub(super) fn fold(&mut self, event: &LibraryEvent) {
+    pub(in crate::vcenter) fn fold(&mut self, event: &LibraryEvent) {
         match event {
             LibraryEvent::LibrarySet { id, library } => {
                 let before = self.libraries.insert(id.clone(), library.clone());

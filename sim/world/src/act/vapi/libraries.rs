@@ -1,6 +1,6 @@
 //! Content libraries: their creation, their items, and the templates of items.
 
-use super::Execution;
+use crate::act::Execution;
 use crate::command::ItemName;
 use crate::event::Outcome;
 use crate::vcenter::{
@@ -10,7 +10,7 @@ use crate::vcenter::{
 
 impl Execution<'_> {
     /// Creates an empty library. Refuses an empty name.
-    pub(super) fn create_library(
+    pub(in crate::act) fn create_library(
         &mut self,
         vcenter: Option<String>,
         name: String,
@@ -29,7 +29,7 @@ impl Execution<'_> {
 
     /// Adds an item to a library. Refuses an unknown library, an empty name, a machine that cannot
     /// become a template, and a template for an item of another type.
-    pub(super) fn add_library_item(
+    pub(in crate::act) fn add_library_item(
         &mut self,
         item: ItemName,
         kind: String,
@@ -47,7 +47,7 @@ impl Execution<'_> {
 
     /// Gives an item another template or none. Refuses an unknown item, and what
     /// [`Self::add_library_item`] refuses of a template.
-    pub(super) fn set_library_template(
+    pub(in crate::act) fn set_library_template(
         &mut self,
         name: &ItemName,
         template: Option<&str>,
@@ -68,7 +68,7 @@ impl Execution<'_> {
 
     /// Creates a machine from the template of a library item. Refuses an unknown item, an item
     /// without template, and what the clone of a machine refuses.
-    pub(super) fn deploy(
+    pub(in crate::act) fn deploy(
         &mut self,
         vcenter: &str,
         item: &str,
@@ -82,7 +82,7 @@ impl Execution<'_> {
 
     /// Deletes the items whose template is this machine, as vCenter does when a template is removed
     /// from the inventory.
-    pub(super) fn delete_items_of(&mut self, vcenter: &str, machine: MoRef) {
+    pub(in crate::act) fn delete_items_of(&mut self, vcenter: &str, machine: MoRef) {
         let Ok(vc) = self.vcenter(vcenter) else { return };
         let items = vc.libraries.items.iter();
         let of_machine = items.filter(|(_, item)| item.template == Some(machine));

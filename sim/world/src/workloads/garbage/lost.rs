@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::garbage::at_once;
-use super::{is_terminating, key_of, list, seconds, set_condition, text};
+use super::super::{is_terminating, key_of, list, seconds, set_condition, text};
+use super::at_once;
 use crate::objects::{Command, GroupResource, Key, PatchKind, Store};
 
 /// Time for which a Node with pods may be missing. No timing changes it, as a template that names a

@@ -1,0 +1,7 @@
+//! What vAPI manages in a vCenter: tags and content libraries.
+
+mod libraries;
+mod tags;
+
+pub use libraries::{Libraries, Library, LibraryEvent, LibraryItem, TEMPLATE_ITEM, is_same};
+pub use tags::{Cardinality, Category, Tag, TagEvent, Tags};
