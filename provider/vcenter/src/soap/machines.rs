@@ -3,6 +3,8 @@
 //! Each task method returns when vCenter has accepted the task. A lost answer leaves the caller
 //! without its reference, so a caller finds out by the UUIDs of the machine what has happened.
 
+use std::fmt;
+
 use crate::{CallError, Fault, FilterSpec, MoRef, Vcenter, xml::XmlWriter};
 
 use super::Scope;
@@ -26,7 +28,7 @@ pub struct CloneSpec {
 }
 
 /// Configuration of a machine. vCenter keeps what is `None` or empty here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct MachineConfig {
     /// BIOS UUID.
     pub uuid: Option<String>,
@@ -43,6 +45,23 @@ pub struct MachineConfig {
     pub extra: Vec<(String, String)>,
     /// Changes of devices, in their order.
     pub devices: Vec<DeviceChange>,
+}
+
+/// Shows the keys of `extra` without the values, which have bootstrap data.
+impl fmt::Debug for MachineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { uuid, instance_uuid, cpus, memory_mib, is_node, extra, devices } = self;
+        let keys: Vec<&str> = extra.iter().map(|(key, _)| key.as_str()).collect();
+        f.debug_struct("MachineConfig")
+            .field("uuid", uuid)
+            .field("instance_uuid", instance_uuid)
+            .field("cpus", cpus)
+            .field("memory_mib", memory_mib)
+            .field("is_node", is_node)
+            .field("extra", &keys)
+            .field("devices", devices)
+            .finish()
+    }
 }
 
 /// Change of a device of a machine.

@@ -351,6 +351,17 @@ impl Vcenter {
     }
 }
 
+/// True for the type of a vAPI error that passes, although its HTTP status is that of a wrong request.
+fn passes(kind: &str) -> bool {
+    let passing = [
+        "operation_not_found",
+        "resource_busy",
+        "resource_inaccessible",
+        "unable_to_allocate_resource",
+    ];
+    passing.iter().any(|it| kind.ends_with(it))
+}
+
 /// Returns the value of an answer; `null` for an empty body.
 fn decode(answer: &Answer) -> Result<Value, CallErrorKind> {
     let status = answer.status.as_u16();
@@ -366,7 +377,10 @@ fn decode(answer: &Answer) -> Result<Value, CallErrorKind> {
         };
     }
     let id = parsed.ok().and_then(|value| {
-        let message = value.pointer("/value/messages/0/id").or_else(|| value.get("type"));
+        // The type says whether an error passes; the ids of messages differ between services.
+        let kind = value.get("type").filter(|it| it.as_str().is_some_and(passes));
+        let message = kind.or_else(|| value.pointer("/value/messages/0/id"));
+        let message = message.or_else(|| value.get("type"));
         message.and_then(Value::as_str).map(str::to_owned)
     });
     let retry_after = answer.retry_after();

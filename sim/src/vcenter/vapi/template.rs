@@ -73,7 +73,13 @@ impl Context<'_> {
         let Some(template) = item.template.filter(|_| item.kind == TEMPLATE_ITEM) else {
             return Ok(self.dialect.unset());
         };
+        if !self.read(|vc| vc.may_see(self.user, template)) {
+            return Err(Error::unauthorized());
+        }
         let info = self.read(|vc| {
+            if self.effects.hides_object(vc, template) {
+                return None;
+            }
             let machine = vc.inventory.machine(template)?;
             machine.connection.has_config().then(|| self.described(template, machine))
         });
@@ -149,8 +155,15 @@ impl Context<'_> {
         };
         let host = object("host", placement.host)?;
         let cluster = object("cluster", placement.cluster)?;
-        let pool = object("resource_pool", placement.resource_pool)?
-            .or_else(|| root_pool(vc, cluster.or_else(|| vc.inventory.get(host?)?.parent)?));
+        let pool = object("resource_pool", placement.resource_pool)?;
+        if let Some(cluster) = cluster
+            && (root_pool(vc, cluster).is_none() || pool.is_some_and(|it| !owns(vc, cluster, it)))
+        {
+            let text = "spec.placement.cluster: it is no cluster, or not that of the resource_pool";
+            return Err(Error::invalid_argument(text));
+        }
+        let pool =
+            pool.or_else(|| root_pool(vc, cluster.or_else(|| vc.inventory.get(host?)?.parent)?));
         if pool.is_none() {
             return Err(Error::invalid_argument(
                 "spec.placement: resource_pool, cluster or host is required",
@@ -191,8 +204,10 @@ fn refuse_others(spec: &Value) -> Result<(), Error> {
         }
     }
     for part in ["/vm_home_storage/storage_policy", "/disk_storage/storage_policy"] {
-        let kind = spec.pointer(part).and_then(|policy| policy["type"].as_str());
-        if kind.is_some_and(|kind| kind != SOURCE_POLICY) {
+        let given = spec.pointer(part).filter(|policy| !policy.is_null());
+        let is_of_source =
+            |policy: &Value| policy["type"] == SOURCE_POLICY && policy["policy"].is_null();
+        if !given.is_none_or(is_of_source) {
             return Err(not_carried_out(part));
         }
     }
@@ -210,6 +225,12 @@ fn root_pool(vc: &VCenter, compute: MoRef) -> Option<MoRef> {
         Data::Compute { pool, .. } => Some(*pool),
         _ => None,
     }
+}
+
+/// True if a pool is in this cluster or compute resource.
+fn owns(vc: &VCenter, compute: MoRef, pool: MoRef) -> bool {
+    let pool = vc.inventory.get(pool).map(|it| &it.data);
+    matches!(pool, Some(Data::Pool { owner, .. }) if *owner == compute)
 }
 
 /// Keys and capacities of the disks of a machine, in bytes.

@@ -195,7 +195,12 @@ impl Workload {
                 self.tokens.apply(&object);
                 Ok(true)
             }
-            other => gone(other, &token.name).map(|()| false),
+            other => {
+                if other.as_ref().is_err_and(|err| err.says_gone(&token.name)) {
+                    self.tokens.remove(&token.name);
+                }
+                gone(other, &token.name).map(|()| false)
+            }
         }
     }
 

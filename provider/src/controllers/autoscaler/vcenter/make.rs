@@ -48,15 +48,20 @@ impl VcenterMachines {
             Ok(None) => return Ok(()),
             Err(trouble) => return self.not_started(instance, found.is_some(), trouble),
         };
-        if !self.start(instance) {
-            return Ok(());
-        }
+        let Some(was_started) = self.start(instance) else { return Ok(()) };
         let machine = match found {
             Some(machine) => machine,
-            None => match self.clone_for(&plan).await {
-                Ok(machine) => machine,
-                Err(trouble) => return self.not_started(instance, false, trouble),
-            },
+            None => {
+                // An earlier request may be cloning the machine. This attempt has sent none yet.
+                let spec = match self.clone_spec(&plan).await {
+                    Ok(spec) => spec,
+                    Err(trouble) => return self.not_started(instance, was_started, trouble),
+                };
+                match self.clone_for(&plan, &spec).await {
+                    Ok(machine) => machine,
+                    Err(trouble) => return self.not_started(instance, false, trouble),
+                }
+            }
         };
         if !self.identify(&plan.intent, &machine).await? {
             return Ok(());
@@ -66,6 +71,7 @@ impl VcenterMachines {
             return Ok(());
         }
         if !machine.seen.is_on {
+            self.require_token(&plan.intent, plan.shape()).await?;
             let task = self.0.vcenter.power_on(&machine.seen.object).await;
             let task = task.map_err(|err| Trouble::of_call(&err))?;
             self.finish(&task).await?;
@@ -89,15 +95,17 @@ impl VcenterMachines {
         Ok(())
     }
 
-    /// Marks the machine as started; false if it is not to be made any more.
-    fn start(&self, instance: Uuid) -> bool {
+    /// Marks the machine as started, and returns whether it was; `None` if it is not to be made any
+    /// more.
+    fn start(&self, instance: Uuid) -> Option<bool> {
         let mut state = self.state();
         let is_wanted =
             state.journal.find(instance).is_some_and(|it| it.state == IntentState::Wanted);
         let work = state.work(instance);
         let may_start = is_wanted && !work.is_given_up;
+        let was_started = work.is_started;
         work.is_started |= may_start;
-        may_start
+        may_start.then_some(was_started)
     }
 
     /// Returns the failure of an attempt after which the machine does not exist, unless `exists`.
@@ -128,9 +136,8 @@ impl VcenterMachines {
     }
 
     /// Clones the template, and reads the clone.
-    async fn clone_for(&self, plan: &Plan) -> Result<Detail, Trouble> {
-        let spec = self.clone_spec(plan).await?;
-        let task = self.0.vcenter.clone_machine(&plan.source.template, &spec).await;
+    async fn clone_for(&self, plan: &Plan, spec: &CloneSpec) -> Result<Detail, Trouble> {
+        let task = self.0.vcenter.clone_machine(&plan.source.template, spec).await;
         let ended = match task {
             Ok(task) => self.finish(&task).await,
             Err(err) => Err(Trouble::of_call(&err)),

@@ -39,9 +39,11 @@ impl VcenterMachines {
                 continue;
             }
             let is_stale = sources_at.is_none_or(|at| at.elapsed() >= SOURCES);
-            if is_stale || self.lacks_source() {
+            if is_stale {
                 sources_at = Some(Instant::now());
-                self.resolve().await;
+                self.resolve(|_| true).await;
+            } else {
+                self.resolve(|group| self.lacks_source(group)).await;
             }
             let result = self.refresh().await;
             if let Err(err) = &result {
@@ -74,17 +76,15 @@ impl VcenterMachines {
     }
 
     /// True if the objects of a group have not been read, because the group is new or a call failed.
-    fn lacks_source(&self) -> bool {
+    fn lacks_source(&self, group: &Group) -> bool {
         let state = self.state();
-        let is_open = |name: &String| {
-            !matches!(state.sources.get(name), Some(Ok(_) | Err(Unresolved::Wrong(_))))
-        };
-        state.groups.keys().any(is_open)
+        !matches!(state.sources.get(&group.name), Some(Ok(_) | Err(Unresolved::Wrong(_))))
     }
 
-    /// Finds the objects that the groups name. After a failed call the known ones stay.
-    pub(super) async fn resolve(&self) {
-        let groups: Vec<Arc<Group>> = self.state().groups.values().cloned().collect();
+    /// Finds the objects that these groups name. After a failed call the known ones stay.
+    pub(super) async fn resolve(&self, is_due: impl Fn(&Group) -> bool) {
+        let mut groups: Vec<Arc<Group>> = self.state().groups.values().cloned().collect();
+        groups.retain(|group| is_due(group));
         for group in groups {
             let Shape::Clone(shape) = &group.shape else { continue };
             let folder = source::folder(&self.0.vcenter, shape).await;

@@ -276,7 +276,11 @@ impl Execution<'_> {
         let classes = GroupResource::of(GROUP, "virtualmachineclasses");
         let class = self.state.supervisor.objects.get(&Key::new(classes, namespace, class));
         let Some(hardware) = class.map(|it| &it["spec"]["hardware"]) else { return (None, None) };
-        let memory = hardware["memory"].as_str().and_then(quantity_nanos);
+        // A quantity is a text or a whole number.
+        let memory = match &hardware["memory"] {
+            Value::String(text) => quantity_nanos(text),
+            other => other.as_i64().map(|bytes| i128::from(bytes) * 1_000_000_000),
+        };
         let mib = memory.map(|nanos| nanos / (1_000_000_000 * (1 << 20)));
         let (cpus, mib) = (hardware["cpus"].as_u64(), mib.and_then(|it| u32::try_from(it).ok()));
         (cpus.and_then(|it| u32::try_from(it).ok()).filter(|it| *it > 0), mib.filter(|it| *it > 0))

@@ -244,18 +244,20 @@ fn a_machine_is_created_and_deleted_at_once_with_immediate_timing() {
 
 #[test]
 fn a_machine_has_the_processors_and_the_memory_of_its_class() {
-    let mut lab = Lab::new(0);
-    let class = json!({
-        "apiVersion": "vmoperator.vmware.com/v1alpha6", "kind": "VirtualMachineClass",
-        "metadata": {"name": "large"}, "spec": {"hardware": {"cpus": 8, "memory": "16Gi"}},
-    });
-    let classes = GroupResource::of(GROUP, "virtualmachineclasses");
-    lab.send(objects::Command::create(classes, "workloads", class)).unwrap();
-    let mut specification = usual();
-    specification["className"] = "large".into();
-    lab.create(specification).unwrap();
-    lab.at(60.0);
-    let vcenter = lab.0.vcenter("vc0").unwrap();
-    let config = &vcenter.inventory.machines().next().unwrap().2.config;
-    assert_eq!((config.cpus, config.memory_mib), (8, 16384));
+    for (n, memory) in [json!("16Gi"), json!(16_u64 << 30)].into_iter().enumerate() {
+        let mut lab = Lab::new(0);
+        let class = json!({
+            "apiVersion": "vmoperator.vmware.com/v1alpha6", "kind": "VirtualMachineClass",
+            "metadata": {"name": "large"}, "spec": {"hardware": {"cpus": 8, "memory": memory}},
+        });
+        let classes = GroupResource::of(GROUP, "virtualmachineclasses");
+        lab.send(objects::Command::create(classes, "workloads", class)).unwrap();
+        let mut specification = usual();
+        specification["className"] = "large".into();
+        lab.create(specification).unwrap();
+        lab.at(60.0);
+        let vcenter = lab.0.vcenter("vc0").unwrap();
+        let config = &vcenter.inventory.machines().next().unwrap().2.config;
+        assert_eq!((config.cpus, config.memory_mib), (8, 16384), "{n}");
+    }
 }

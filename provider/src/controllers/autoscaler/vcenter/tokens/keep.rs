@@ -55,7 +55,6 @@ impl VcenterMachines {
         if tokens.is_empty() {
             return Vec::new();
         }
-        let may_end = self.may_change();
         let (nodes, now) = (of.nodes(), of.now());
         let state = self.state();
         if state.lost.is_some() {
@@ -66,8 +65,9 @@ impl VcenterMachines {
         let step = |token: TokenSecret| {
             let standing = match intents.get(&token.key) {
                 Some(intent) => of_intent(intent, &state, &nodes),
-                None if may_end && !may_exist(&state, &token.key) => Standing::Ended,
-                None => Standing::Doubtful,
+                // The machine may exist: another server of the journal makes it, or the journal is older
+                // than the machine.
+                None => Standing::Unknown,
             };
             next(&token, standing, now).map(|step| (token, step))
         };
@@ -83,12 +83,6 @@ fn of_intent<'a>(intent: &Intent, state: &'a State, nodes: &Nodes) -> Standing<'
     let actual = MachineKey { name: intent.name.clone(), bios_uuid: intent.bios };
     let own = state.work.get(&intent.instance).and_then(|it| it.token.as_deref());
     Standing::Counts { is_node: nodes.has(&actual), own }
-}
-
-/// True if a machine that the journal lacks may exist nevertheless: it vanished a while ago and may come
-/// back, or the journal is older than the machine.
-fn may_exist(state: &State, key: &MachineKey) -> bool {
-    state.has_vanished(key.bios_uuid) || state.strays.values().any(|it| it.bios == key.bios_uuid)
 }
 
 /// Carries out a step. Returns false if it failed, and logs why.

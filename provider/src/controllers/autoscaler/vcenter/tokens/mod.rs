@@ -30,12 +30,15 @@ use super::{
 
 /// Label of tokens: the identity of the journal. A server leaves tokens of other journals alone.
 const JOURNAL_LABEL: &str = "vsphere.cloud-provider/journal";
-/// Longest time for the creation of a token, and for the wait for the first list of tokens.
+/// Longest time for all requests about the token of one clone, with the wait for the first list of
+/// tokens.
 const WITHIN: Duration = Duration::from_secs(10);
 /// Interval at which a new process looks whether the tokens have been listed.
 const LISTED: Duration = Duration::from_millis(200);
 /// Code of a failure around tokens.
 const CODE: &str = "BOOTSTRAP_TOKEN";
+const GET: &str =
+    "creating or finding the bootstrap token of a new machine in the workload cluster";
 const RENEW: &str = "renewing the bootstrap token of a new machine in the workload cluster";
 
 /// Returns the origin of the tokens of a journal.
@@ -74,7 +77,8 @@ impl VcenterMachines {
         let text = String::from_utf8(data)
             .map_err(|_| wrong("is not UTF-8 text; write it without compression"))?;
         check(&text, true).map_err(|err| wrong(&err.to_string()))?;
-        let token = self.token(intent, token).await?;
+        let token = tokio::time::timeout(WITHIN, self.token(intent, token)).await;
+        let token = token.map_err(|_| trouble(&BootstrapError::late(GET, WITHIN)))??;
         Ok(text.replace(PLACEHOLDER, token.text().expose_secret()).into_bytes())
     }
 
@@ -85,6 +89,32 @@ impl VcenterMachines {
         work.token = work.offered.take();
     }
 
+    /// Notes that the next clone has this token, and that the token of an earlier clone has no use.
+    fn offer(&self, instance: Uuid, token: &Token) {
+        let mut state = self.state();
+        let work = state.work(instance);
+        (work.offered, work.token) = (Some(token.id.clone()), None);
+    }
+
+    /// Fails if the token in the user data of a clone that is off no longer exists, so that the machine
+    /// could never join.
+    pub(super) async fn require_token(
+        &self,
+        intent: &Intent,
+        shape: &CloneShape,
+    ) -> Result<(), Trouble> {
+        let (Some(_), Some(workload)) = (&shape.bootstrap.token, &self.0.workload) else {
+            return Ok(());
+        };
+        let key = key(intent);
+        if listed(workload).await?.iter().any(|it| it.key == key) {
+            return Ok(());
+        }
+        let text = "the bootstrap token of the clone no longer exists in the workload cluster, so \
+                    the machine could not join; it stays off";
+        Err(Trouble::other(CODE, text, Shows::AfterGrace))
+    }
+
     /// Returns the token of a machine: one that an earlier attempt has created, or a new one.
     async fn token(&self, intent: &Intent, shape: &TokenShape) -> Result<Token, Trouble> {
         let missing = || Trouble::bad_configuration("token: the server knows no workload cluster");
@@ -92,13 +122,13 @@ impl VcenterMachines {
         let (key, group) = (key(intent), GroupId::of_clones(&intent.group));
         for known in listed(workload).await?.iter().filter(|it| it.key == key) {
             if let Some(token) = reuse(workload, known, shape.ttl).await? {
-                self.state().work(intent.instance).offered = Some(token.id.clone());
+                self.offer(intent.instance, &token);
                 return Ok(token);
             }
         }
         let token = workload.mint((&intent.group, &group), &key, shape.ttl, WITHIN).await;
         let token = token.map_err(|err| trouble(&err))?;
-        self.state().work(intent.instance).offered = Some(token.id.clone());
+        self.offer(intent.instance, &token);
         Ok(token)
     }
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::super::super::tokens::{TokenSecret, must_move};
+
+/// Longest life of a token that a group may have.
+const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// The machine of a token, as the journal names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub(super) enum Standing<'a> {
     /// The machine is to be destroyed, or is gone.
     Ended,
     /// The journal lacks the machine, which nevertheless may exist.
-    Doubtful,
+    Unknown,
 }
 
 /// A write.
@@ -39,8 +42,16 @@ pub(super) fn next(token: &TokenSecret, of: Standing<'_>, now: Timestamp) -> Opt
             let ttl = token.ttl?;
             must_move(token.expires, ttl, now).then_some(Step::Renew(ttl))
         }
-        Standing::Doubtful => None,
+        Standing::Unknown => is_abandoned(token, now).then_some(Step::Revoke),
     }
+}
+
+/// True if a token expired longer ago than it lived. A server that has a use for it renews it long before
+/// that, even if the clocks of two servers differ.
+fn is_abandoned(token: &TokenSecret, now: Timestamp) -> bool {
+    let ttl = SignedDuration::try_from(token.ttl.unwrap_or(LONGEST_LIFE));
+    let ttl = ttl.unwrap_or(SignedDuration::MAX);
+    token.expires.is_some_and(|expires| now.duration_since(expires) > ttl)
 }
 
 #[cfg(test)]
@@ -83,7 +94,9 @@ mod tests {
             ("left over", 1799, counts(false, Some("zzzzzz")), Some(Step::Revoke)),
             ("a Node", 1799, counts(true, None), Some(Step::Revoke)),
             ("to be destroyed", 3600, Standing::Ended, Some(Step::Revoke)),
-            ("not in the journal, but perhaps in vCenter", 9, Standing::Doubtful, None),
+            ("not in the journal, but perhaps in vCenter", 9, Standing::Unknown, None),
+            ("the same, and expired", -3600, Standing::Unknown, None),
+            ("the same, long ago", -3601, Standing::Unknown, Some(Step::Revoke)),
         ] {
             assert_eq!(next(&token(seconds), standing, Timestamp::UNIX_EPOCH), want, "{name}");
         }

@@ -112,6 +112,48 @@ async fn a_token_that_no_user_data_has_is_revoked_when_the_clone_has_another_one
     server.stop().await;
 }
 
+/// Deletes the tokens, as another program does.
+async fn delete_tokens(clones: &Clones) {
+    for token in clones.world.tokens().await {
+        let path = format!("{TOKENS}/{}", token["metadata"]["name"].as_str().unwrap());
+        clones.world.send(false, "DELETE", &path, None).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_whose_token_is_gone_stays_off_and_fails() {
+    let clones = Clones::new().await;
+    let server = clones.start(1).await;
+    let off = clones.keep_off();
+    server.increase(GROUP, 1).await.unwrap();
+    wait(60).await;
+    delete_tokens(&clones).await;
+    drop(off);
+    wait(400).await;
+    assert_eq!((clones.world.nodes().await.len(), clones.world.refusals()), (0, Vec::new()));
+    let instances = format!("{:?}", server.instances(GROUP).await);
+    assert!(instances.contains("BOOTSTRAP_TOKEN"), "{instances}");
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_that_is_made_again_keeps_its_new_token() {
+    let clones = Clones::new().await;
+    let server = clones.start(1).await;
+    let off = clones.keep_off();
+    server.increase(GROUP, 1).await.unwrap();
+    wait(60).await;
+    let before = whole(&clones.world.tokens().await[0]);
+    delete_tokens(&clones).await;
+    let name = names(&clones).pop_first().unwrap();
+    clones.world.sim.apply(Command::DeleteMachine(name.as_str().into())).unwrap();
+    drop(off);
+    wait(400).await;
+    assert_eq!((clones.world.nodes().await.len(), clones.world.refusals()), (1, Vec::new()));
+    assert!(!clones.clones()[0].1.contains(&before));
+    server.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_workload_cluster_that_refuses_or_does_not_answer_fails_the_machine_after_the_grace_period()
  {
