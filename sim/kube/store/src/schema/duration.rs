@@ -11,20 +11,30 @@ const SECOND: u64 = 1_000_000_000;
 /// # Errors
 /// Go's error text for an invalid duration.
 pub(super) fn canonical(text: &str) -> Result<String, String> {
+    let nanos = nanos(text)?;
+    let sign = if nanos < 0 { "-" } else { "" };
+    Ok(format!("{sign}{}", write(nanos.unsigned_abs())))
+}
+
+/// Returns a duration in nanoseconds.
+///
+/// # Errors
+/// Go's error text for an invalid duration.
+pub(crate) fn nanos(text: &str) -> Result<i64, String> {
     let (is_negative, rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
     if rest == "0" {
-        return Ok("0s".into());
+        return Ok(0);
     }
     let nanos = parse(text, rest)?;
-    let limit = i64::MAX.unsigned_abs() + u64::from(is_negative);
-    if nanos > limit {
-        return Err(invalid(text));
-    }
-    Ok(if is_negative && nanos > 0 { format!("-{}", write(nanos)) } else { write(nanos) })
+    let nanos = match is_negative {
+        true => 0_i64.checked_sub_unsigned(nanos),
+        false => i64::try_from(nanos).ok(),
+    };
+    nanos.ok_or_else(|| invalid(text))
 }
 
 fn invalid(text: &str) -> String {

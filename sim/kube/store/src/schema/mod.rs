@@ -15,9 +15,10 @@ mod types;
 pub(crate) use binary::{base64, base64_of_url};
 pub(crate) use canonical::is_canonical;
 pub(crate) use decode::{Decoded, GoDecoder, decode, decode_metadata, reordered};
+pub(crate) use duration::nanos as duration_nanos;
 pub use foreign::GoKinds;
-pub(crate) use quantity::is_whole;
 pub use quantity::quantity_nanos;
+pub(crate) use quantity::{is_whole, nanos as parse_quantity};
 pub(crate) use types::{Struct, Types};
 
 /// OpenAPI v3 schemas of the built-in kinds and of the types to which these refer, as the real

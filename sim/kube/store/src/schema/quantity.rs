@@ -80,6 +80,18 @@ pub fn quantity_nanos(text: &str) -> Option<i128> {
     parse(text).ok().map(|(nanos, _)| nanos)
 }
 
+/// Returns a quantity in billionths; `None` if it needs more than 128 bits.
+///
+/// # Errors
+/// Go's error text for an invalid quantity.
+pub(crate) fn nanos(text: &str) -> Result<Option<i128>, String> {
+    match parse(text) {
+        Ok((nanos, _)) => Ok(Some(nanos)),
+        Err(why) if why == too_big() => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
 /// True if a quantity is a whole number, or if it cannot be parsed, for example because it is too
 /// large.
 pub(crate) fn is_whole(text: &str) -> bool {

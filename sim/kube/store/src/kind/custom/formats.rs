@@ -11,6 +11,7 @@ use regex::Regex;
 
 use crate::NameRule;
 use crate::object::names;
+use crate::schema::duration_nanos;
 use crate::values::{addresses, patterns};
 
 const BASE64: &str =
@@ -20,7 +21,6 @@ const BASE64: &str =
 const TIME: &str = r"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(.\d+)?(z|[+-]\d{2}:\d{2})$";
 
 const DURATION: &str = r"(\d+)\s*([A-Za-zµ]+)";
-const GO_DURATION: &str = r"^[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)$";
 const HOST_NAME: &str = r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$";
 const HEX_COLOR: &str = "^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$";
 const RGB_COLOR: &str = r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$";
@@ -79,7 +79,6 @@ static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("uuid5", UUID_5),
         ("mac", MAC),
         ("bsonobjectid", "^[0-9a-fA-F]{24}$"),
-        ("duration", GO_DURATION),
         ("pieces of a duration", DURATION),
     ];
     all.into_iter().filter_map(|(name, it)| Some((name, patterns::compile(it).ok()?))).collect()
@@ -104,7 +103,7 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         "ipv4" => text.contains('.') && addresses::is_ip(text),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => addresses::is_cidr(text),
-        "duration" => is_duration(text),
+        "duration" => parse_duration(text).is_some(),
         "k8sshortname" => names::name_problems(NameRule::Label, text).is_empty(),
         "k8slongname" => names::name_problems(NameRule::Subdomain, text).is_empty(),
         "hostname" => {
@@ -143,30 +142,42 @@ fn is_date(text: &str) -> bool {
     is_formed && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// True for a Go duration, or for a text that contains a number with a unit of Scala's durations,
-/// such as `3 hours`. False if the text is not a Go duration and has, before a word, a number that
-/// does not fit an `i64`.
-fn is_duration(text: &str) -> bool {
-    if matches("duration", text) {
-        return true;
+/// Returns the nanoseconds of a Go duration, or of all numbers in a text that have a unit of Scala's
+/// durations, such as `3 hours`; the sum wraps as in Go. `None` if the text is not a Go duration and
+/// has, before a word, a number that does not fit an `i64`.
+pub(super) fn parse_duration(text: &str) -> Option<i64> {
+    if let Ok(nanos) = duration_nanos(text) {
+        return Some(nanos);
     }
     let pieces = pattern("pieces of a duration").into_iter().flat_map(|it| it.captures_iter(text));
-    let mut is_any = false;
+    let mut sum = None;
     for piece in pieces {
-        if piece[1].parse::<i64>().is_err() {
-            return false;
+        let number = piece[1].parse::<i64>().ok()?;
+        if let Some(unit) = unit_nanos(&piece[2].to_lowercase()) {
+            sum = Some(sum.unwrap_or(0_i64).wrapping_add(number.wrapping_mul(unit)));
         }
-        is_any |= is_unit(&piece[2].to_lowercase());
     }
-    is_any
+    sum
 }
 
-/// True for the name of a unit of time. A long name is known by its beginning: `min` and `minutes`
-/// are units.
-fn is_unit(unit: &str) -> bool {
-    const EXACT: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-    const BEGIN: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
-    EXACT.contains(&unit) || BEGIN.iter().any(|begin| unit.starts_with(begin))
+/// Returns the nanoseconds of a unit of time. A long name is known by its beginning: `min` and
+/// `minutes` are units.
+fn unit_nanos(unit: &str) -> Option<i64> {
+    const SECOND: i64 = 1_000_000_000;
+    const UNITS: [(&[&str], &str, i64); 8] = [
+        (&["ns"], "nano", 1),
+        (&["us", "µs"], "micro", 1_000),
+        (&["ms"], "milli", 1_000_000),
+        (&["s"], "sec", SECOND),
+        (&["m"], "min", 60 * SECOND),
+        (&["h", "hr"], "hour", 3_600 * SECOND),
+        (&["d"], "day", 24 * 3_600 * SECOND),
+        (&["w", "wk"], "week", 7 * 24 * 3_600 * SECOND),
+    ];
+    let is_unit = |(exact, begin, _): &&(&[&str], &str, i64)| {
+        exact.contains(&unit) || unit.starts_with(begin)
+    };
+    UNITS.iter().find(is_unit).map(|(_, _, nanos)| *nanos)
 }
 
 #[cfg(test)]
@@ -193,6 +204,7 @@ mod tests {
             ("k8s-long-name", "a.b", "a..b"),
             ("duration", "-3 hours", "3\u{a0}h"),
             ("duration", "3h", "٣h"),
+            ("duration", "1d", "99999999999999999999h"),
             ("hostname", "a.bc", &"a".repeat(64)),
             ("ssn", "123-45-6789", "١٢٣-٤٥-٦٧٨٩"),
             ("ssn", "123 45 6789", "123456789"),

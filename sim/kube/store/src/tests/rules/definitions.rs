@@ -76,6 +76,11 @@ fn a_definition_with_a_wrong_rule_is_refused_with_the_words_of_the_real_server()
             "compilation failed: ERROR: <input>:1:10: invalid duration argument",
         ),
         (
+            json!({"rule": "duration('1hxyz') == duration('1h')"}),
+            "rule",
+            "compilation failed: ERROR: <input>:1:10: invalid duration argument",
+        ),
+        (
             json!({"rule": "int('x') > 1"}),
             "rule",
             "program instantiation failed: type conversion error from 'string' to 'int'",
@@ -112,6 +117,14 @@ fn a_rule_that_the_store_cannot_evaluate_is_refused_by_name() {
         ("self.names.transformList(i, name, name)[0] == 'a'", "transformList with 3 arguments"),
         ("string(1.5) == '1.5'", "string(double)"),
         ("'%s'.format([1.5]) == '1.5'", "format of double with %s"),
+        ("'%s'.format([{'a': 1}]) == ''", "format of map(string, int) with %s"),
+        ("'%s'.format([[{'a': 1}]]) == ''", "format of list(map(string, int)) with %s"),
+        ("'%.3s'.format([self]) == ''", "format of object with %s"),
+        ("'%s'.format([dyn(1)]) == '1'", "format of dyn with %s"),
+        ("'%.65536f'.format([1.0]) == ''", "format with a precision above 100"),
+        ("'%.99999999999f'.format([1.0]) == ''", "format with a precision above 100"),
+        ("self.namespace.format([1]) == ''", "format of a text that is not a literal"),
+        ("('%' + 'd').format([1]) == '1'", "format of a text that is not a literal"),
         ("format.named('uuid').hasValue()", "format.named(string)"),
         ("timestamp('2026-01-01T00:00:00Z').getHours('+01:00') == 1", "getHours(string)"),
         ("type(self.n) == google.protobuf.Duration", "names of protobuf types"),
@@ -166,7 +179,11 @@ fn a_deep_rule_is_refused_and_does_not_overflow_the_stack() {
     for (rule, want) in [
         (nested(20_000), "expression recursion limit exceeded: 250"),
         (format!("{}true", "!true || ".repeat(20_000)), "limit 100000"),
-        (format!("1{} > 0", " + 1".repeat(5_000)), "expressions nested deeper than 60 levels"),
+        (format!("1{} > 0", " + 1".repeat(2_000)), "expressions nested deeper than 60 levels"),
+        (
+            format!("self.namespace == '{}'", "a".repeat(10_000)),
+            "does not evaluate expressions of more than 10000 characters in CEL",
+        ),
         (format!("self.names{} == []", ".map(n, n)".repeat(200)), "deeper than 60 levels"),
     ] {
         let found = problems(number_with(&json!({"rule": rule})));

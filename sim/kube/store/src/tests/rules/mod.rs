@@ -3,6 +3,7 @@
 
 mod definitions;
 mod expressions;
+mod limits;
 mod objects;
 mod updates;
 

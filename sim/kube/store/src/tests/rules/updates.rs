@@ -47,6 +47,61 @@ fn elements_of_a_list_with_keys_are_compared_by_their_keys() {
     assert_eq!(run(json!([{"name": "b", "v": 1}, {"name": "a", "v": 6}])), Ok(none()));
 }
 
+/// Each case has a rule, and a change of a field that the rule forbids.
+#[test]
+fn a_rule_compares_fields_without_a_type() {
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let any = json!({"x-kubernetes-preserve-unknown-fields": true});
+    let mut embedded = free.clone();
+    embedded["x-kubernetes-embedded-resource"] = json!(true);
+    let properties = json!({
+        "n": {"type": "integer"},
+        "free": free,
+        "any": any,
+        "list": {"type": "array", "items": any},
+        "map": {"type": "object", "additionalProperties": free},
+        "frees": {"type": "array", "items": free},
+        "raw": embedded,
+    });
+    let raw = |q: i64| json!({"raw": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"q": q.to_string()}}, "spec": {"q": 1}}});
+    for (rule, old, new) in [
+        ("self.free == oldSelf.free", json!({"free": {"a": 1}}), json!({"free": {"a": 2}})),
+        ("!(self.free != oldSelf.free)", json!({"free": {"a": {}}}), json!({"free": {"b": []}})),
+        ("self == oldSelf", json!({"any": 1}), json!({"any": "1"})),
+        ("self == oldSelf", json!({"list": [1, 2]}), json!({"list": [2, 1]})),
+        (
+            "self.map == oldSelf.map",
+            json!({"map": {"k": {"a": 1}}}),
+            json!({"map": {"k": {"a": 2}}}),
+        ),
+        (
+            "self.map.k in [oldSelf.map.k]",
+            json!({"map": {"k": {"a": 1}}}),
+            json!({"map": {"k": {"a": 2}}}),
+        ),
+        (
+            "oldSelf.frees.indexOf(self.frees[0]) == 0",
+            json!({"frees": [{"a": 1}]}),
+            json!({"frees": [{"a": 2}]}),
+        ),
+        ("self.raw == oldSelf.raw", raw(1), raw(2)),
+    ] {
+        let rule = json!([{"rule": rule, "message": "changed"}]);
+        let mut store = with(object(properties.clone(), rule.clone()), json!([]));
+        create(&mut store, old.clone()).unwrap();
+        let mut run = |patch: Value| outcome(merge(&mut store, patch));
+        let labels = json!({"metadata": {"labels": {"a": "b"}}});
+        assert_eq!(run(labels), Ok(Vec::new()), "{rule}");
+        assert_eq!(run(json!({"spec": old})), Ok(Vec::new()), "{rule}");
+        let want = Err(vec!["FieldValueInvalid spec Invalid value: changed".to_owned()]);
+        assert_eq!(run(json!({"spec": new})), want, "{rule}");
+    }
+    let rule = json!([{"rule": "dyn(self.free).all(k, k == '')"}]);
+    let mut store = with(object(properties, rule), json!([]));
+    let found = outcome(create(&mut store, json!({"free": {"a": 1}}))).unwrap_err();
+    assert!(found[0].contains("no such overload"), "{found:?}");
+}
+
 #[test]
 fn a_rule_with_an_optional_old_self_runs_on_creations_too() {
     let s = json!({"type": "string", "x-kubernetes-validations": [

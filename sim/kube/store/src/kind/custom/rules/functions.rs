@@ -9,7 +9,9 @@ use kube_cel::cel::objects::{Key, Map, Opaque, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
 
 use super::conversions;
+use super::program::counted;
 use super::types::{Order, Type};
+use super::values;
 
 type Result<T> = std::result::Result<T, ExecutionError>;
 
@@ -19,6 +21,8 @@ pub(super) fn context() -> Context<'static> {
     context.add_function("@or", |ftx: &FunctionContext<'_, '_>| step(ftx, true));
     context.add_function("@and", |ftx: &FunctionContext<'_, '_>| step(ftx, false));
     context.add_function("@settled", settled);
+    context.add_function("@map", map);
+    context.add_function("@counted", counted);
     context.add_function("@keys", keys);
     context.add_function("@field", field);
     context.add_function("@ordered", ordered);
@@ -81,6 +85,31 @@ fn step(ftx: &FunctionContext<'_, '_>, decides: bool) -> Result<Value> {
     }
 }
 
+/// Evaluates `map` or `filter`: the arguments are the name of the variable, the list, the condition
+/// and the new element.
+fn map(ftx: &FunctionContext<'_, '_>) -> Result<Value> {
+    let [name, range, condition, element] = ftx.args else {
+        return Err(ExecutionError::NoSuchOverload);
+    };
+    let (Value::String(name), Value::List(range)) =
+        (ftx.ptx.resolve(name)?, ftx.ptx.resolve(range)?)
+    else {
+        return Err(ExecutionError::NoSuchOverload);
+    };
+    let mut context = ftx.ptx.new_inner_scope();
+    let mut elements = Vec::new();
+    for item in range.iter() {
+        counted(Value::Null)?;
+        context.add_variable_from_value(name.as_str(), item.clone());
+        match context.resolve(condition)? {
+            Value::Bool(true) => elements.push(context.resolve(element)?),
+            Value::Bool(false) => {}
+            _ => return Err(ExecutionError::NoSuchOverload),
+        }
+    }
+    Ok(Value::List(Arc::new(elements)))
+}
+
 fn settled(value: Value) -> Result<Value> {
     if let Value::Opaque(opaque) = &value
         && let Some(Failure(error)) = opaque.downcast_ref::<Failure>()
@@ -93,6 +122,8 @@ fn settled(value: Value) -> Result<Value> {
 /// Returns the keys of a map in order; returns a list as it is.
 fn keys(value: Value) -> Result<Value> {
     match value {
+        // Only `dyn` hides that a loop goes over an object.
+        Value::Map(map) if values::has_rest(&map) => Err(ExecutionError::NoSuchOverload),
         Value::Map(map) => {
             let mut keys: Vec<Key> = map.map.keys().cloned().collect();
             keys.sort();

@@ -52,6 +52,10 @@ impl Checker {
         let result = self.check(given.result);
         self.scope.truncate(depth);
         let (result, returns) = result?;
+        if let Some((condition, element)) = appended(&step, &given.accu_var) {
+            let made = call("@map", vec![text(&given.iter_var), range, condition, element]);
+            return Ok((made, kind));
+        }
         let is_settled = matches!(&step.expr, Expr::Call(call) if call.func_name.starts_with('@'));
         let result = if is_settled { call("@settled", vec![result]) } else { result };
         let made = ComprehensionExpr {
@@ -77,6 +81,7 @@ impl Checker {
         depth: usize,
     ) -> Result<(IdedExpr, IdedExpr, Type), Problem> {
         let (condition, _) = self.check(condition)?;
+        let condition = call("@counted", vec![condition]);
         let (mut step, steps_to) = self.check(step)?;
         let kind = joined(starts_as, &steps_to, "")?;
         self.scope[depth].1 = kind.clone();
@@ -144,6 +149,26 @@ impl Checker {
             (_, kind) => Type::Optional(Arc::new(kind)),
         };
         Ok((call(&format!("@{name}"), vec![text(&variable), target, inner]), kind))
+    }
+}
+
+/// Splits the step of `map` or `filter` into its condition and the element that it adds. The crate
+/// copies the list in each step.
+fn appended(step: &IdedExpr, accu: &str) -> Option<(IdedExpr, IdedExpr)> {
+    let Expr::Call(CallExpr { func_name, args, .. }) = &step.expr else { return None };
+    match (func_name.as_str(), args.as_slice()) {
+        (operators::CONDITIONAL, [condition, then, _]) => {
+            appended(then, accu).map(|(_, element)| (condition.clone(), element))
+        }
+        (operators::ADD, [before, list]) => match (&before.expr, &list.expr) {
+            (Expr::Ident(name), Expr::List(list)) if name == accu => {
+                let [element] = list.elements.as_slice() else { return None };
+                let always = expr(Expr::Literal(LiteralValue::Boolean(true.into())));
+                Some((always, element.clone()))
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

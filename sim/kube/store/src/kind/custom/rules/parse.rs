@@ -10,6 +10,9 @@ use super::program::{Refusal, shown};
 
 /// The longest expression, in characters, as in the real server.
 const LONGEST: usize = 100_000;
+/// The longest expression that this store parses, in characters. A longer one could need more than
+/// [`STACK`].
+const LONGEST_HERE: usize = 10_000;
 /// The deepest nesting of brackets, as in the real server.
 const MOST_BRACKETS: usize = 250;
 /// The deepest nesting of a parsed expression. The check and each evaluation need stack for it.
@@ -29,6 +32,10 @@ pub(super) fn parse(source: &str) -> Result<IdedExpr, Refusal> {
         return Err(Refusal::Wrong(format!(
             "ERROR: <input>:-1:0: expression recursion limit exceeded: {MOST_BRACKETS}"
         )));
+    }
+    if size > LONGEST_HERE {
+        let what = format!("expressions of more than {LONGEST_HERE} characters");
+        return Err(Refusal::Unsupported(what));
     }
     // The parser is a pure function; a thread of its own gives it enough stack.
     thread::scope(|scope| {

@@ -1,5 +1,6 @@
 //! Compilation and evaluation of one expression.
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 
 use kube_cel::cel::{Context, ExecutionError, IdedExpr, Value};
@@ -11,6 +12,21 @@ use super::types::Type;
 
 /// The functions that all expressions share.
 pub(super) static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(functions::context);
+
+/// The most steps of all loops of an expression. The real server stops an expression whose cost
+/// exceeds this number, and each step costs at least 1.
+const MOST_STEPS: u32 = 1_000_000;
+
+thread_local! {
+    /// Steps of the loops of the expression that runs on this thread.
+    static STEPS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts a step of a loop; returns the condition of the loop.
+pub(super) fn counted(condition: Value) -> Result<Value, ExecutionError> {
+    STEPS.set(STEPS.get().saturating_add(1));
+    if STEPS.get() > MOST_STEPS { Err(ExecutionError::NoSuchOverload) } else { Ok(condition) }
+}
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -62,6 +78,18 @@ impl Program {
     /// # Errors
     /// The real server's error text.
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Value, String> {
+        STEPS.set(0);
+        let result = self.resolve(context);
+        if STEPS.get() > MOST_STEPS {
+            // A loop around the last step, or `||`, may have dropped the error.
+            return Err(format!(
+                "this simulated API server stops an expression after {MOST_STEPS} steps of loops"
+            ));
+        }
+        result
+    }
+
+    fn resolve(&self, context: &Context<'_>) -> Result<Value, String> {
         if self.constants.is_empty() {
             return context.resolve(&self.expression).map_err(in_go);
         }

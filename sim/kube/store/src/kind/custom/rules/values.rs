@@ -12,12 +12,13 @@ use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, Value as CelValue};
 use serde_json::Value;
 
+use super::super::formats;
 use super::check::{call, expr};
-use super::conversions::in_utc;
-use super::types::Type;
+use super::conversions::{in_units, in_utc};
+use super::types::{Object, Type, escape};
 
-/// Converts a value of type `of`. Expressions see only fields with a known type. A value of another
-/// type, which a schema with ratcheting can let through, becomes null.
+/// Converts a value of type `of`. Expressions see only fields with a known type, and compare objects
+/// with all of their fields. A value of another type, which a schema with ratcheting can let through, becomes null.
 pub(super) fn convert(value: &Value, of: &Type, context: &Context<'_>) -> CelValue {
     match (of, value) {
         (Type::Object(object), Value::Object(map)) => {
@@ -27,7 +28,8 @@ pub(super) fn convert(value: &Value, of: &Type, context: &Context<'_>) -> CelVal
                 let value = convert(value, &field.kind, context);
                 Some((Key::from(escaped.as_str()), value))
             });
-            of_map(fields.collect())
+            let rest = rest(object, map).map(|rest| (rest_key(), rest.into()));
+            of_map(fields.chain(rest).collect())
         }
         (Type::Map(_, of), Value::Object(map)) => {
             let one =
@@ -41,7 +43,8 @@ pub(super) fn convert(value: &Value, of: &Type, context: &Context<'_>) -> CelVal
             parsed("timestamp", &format!("{text}T00:00:00Z"), context)
         }
         (Type::Timestamp, Value::String(text)) => parsed("timestamp", &in_utc(text), context),
-        (Type::Duration, Value::String(text)) => parsed("duration", text, context),
+        (Type::Duration, Value::String(text)) => formats::parse_duration(text)
+            .map_or(CelValue::Null, |nanos| parsed("duration", &in_units(nanos), context)),
         (Type::Bytes, Value::String(text)) => {
             STANDARD.decode(text).map_or(CelValue::Null, |bytes| CelValue::Bytes(Arc::new(bytes)))
         }
@@ -55,6 +58,39 @@ pub(super) fn convert(value: &Value, of: &Type, context: &Context<'_>) -> CelVal
         }
         _ => CelValue::Null,
     }
+}
+
+/// Key of the fields without a type. Objects have no other key that is a number, so that expressions
+/// cannot name it.
+fn rest_key() -> Key {
+    Key::Uint(u64::MAX)
+}
+
+/// True if a map is an object with fields that have no type.
+pub(super) fn has_rest(map: &Map) -> bool {
+    map.map.contains_key(&rest_key())
+}
+
+/// Returns the fields that have no type as JSON that is equal for equal fields; `None` without such
+/// fields.
+fn rest(object: &Object, map: &serde_json::Map<String, Value>) -> Option<String> {
+    let is_typed = |name: &str| {
+        let field = escape(name).and_then(|escaped| object.fields.get(&escaped));
+        field.is_some_and(|field| field.name == name)
+    };
+    // These fields describe a write, and the request may omit them.
+    let is_of_write = |name: &str| {
+        let of_write = ["resourceVersion", "generation", "managedFields"];
+        object.name == "selfType.metadata" && of_write.contains(&name)
+    };
+    let fields = map
+        .iter()
+        .filter(|(name, value)| !value.is_null() && !is_typed(name) && !is_of_write(name))
+        .map(|(name, value)| (name.clone(), value.clone()));
+    let fields: serde_json::Map<String, Value> = fields.collect();
+    let mut rest = (!fields.is_empty()).then_some(Value::Object(fields))?;
+    rest.sort_all_objects();
+    Some(rest.to_string())
 }
 
 fn of_map(map: HashMap<Key, CelValue>) -> CelValue {

@@ -1,9 +1,11 @@
 //! Type check of calls of functions and operators.
 
+mod format;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube_cel::cel::common::ast::{CallExpr, Expr, ListExpr, LiteralValue, operators};
+use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 use kube_cel::cel::{IdedExpr, Value};
 
 use super::check::{Checked, Checker, Problem, call, expr, ident, start, undeclared, wrong};
@@ -36,6 +38,9 @@ impl Checker {
             let is_free = |it: &Type| matches!(it, Type::List(of, _) if of.has_free_order());
             if kinds.iter().any(is_free) {
                 return Err(of_free_order(&full));
+            }
+            if full == "lists.range" {
+                return Ok((call("@range", args), kind));
             }
             let target = Some(Box::new(ident(full.split('.').next().unwrap_or_default())));
             let made = CallExpr { func_name: name, target, args };
@@ -74,12 +79,13 @@ impl Checker {
                 let made = call(&format!("@{name}"), args);
                 return folded(made, "").map(|made| (made, kind));
             }
-            "isCIDR" | "cidr" => return Ok((call(&format!("@{name}"), args), kind)),
+            "isCIDR" | "cidr" | "isQuantity" | "quantity" => {
+                return Ok((call(&format!("@{name}"), args), kind));
+            }
             "duration" | "timestamp" => {
                 let near = args.first().map(start).unwrap_or_default();
                 let why = format!("invalid {name} argument");
-                let own = if name == "timestamp" { "@timestamp" } else { "duration" };
-                return folded(call(own, args), &near)
+                return folded(call(&format!("@{name}"), args), &near)
                     .map(|made| (made, kind))
                     .map_err(|_| wrong(why, near, 0));
             }
@@ -99,7 +105,7 @@ impl Checker {
         }
         let (target, of) = self.check(target)?;
         let (mut args, kinds) = match (name.as_str(), &args[..]) {
-            ("format", [_]) => self.format_arguments(&target, args)?,
+            ("format", [_]) => self.format_arguments(&target, &of, args)?,
             _ => self.all(args)?,
         };
         let near = format!("{name}(");
@@ -112,50 +118,17 @@ impl Checker {
             args.insert(0, target);
             return self.matches(args).map(|made| (made, kind));
         }
-        if name == "split" {
+        if name == "split" || name == "replace" {
             args.insert(0, target);
-            return Ok((call("@split", args), kind));
+            return Ok((call(&format!("@{name}"), args), kind));
         }
         if name == "size" {
             return Ok((call("@size", vec![target]), kind));
         }
+        let is_sum = matches!(name.as_str(), "add" | "sub");
         let made = CallExpr { func_name: name, target: Some(Box::new(target)), args };
-        Ok((expr(Expr::Call(made)), kind))
-    }
-
-    /// Checks the list that `format` takes: its elements may have different types. The crate writes
-    /// fractions and times in another way than the real server where `%s` asks for them.
-    fn format_arguments(
-        &mut self,
-        target: &IdedExpr,
-        args: Vec<IdedExpr>,
-    ) -> Result<(Vec<IdedExpr>, Vec<Type>), Problem> {
-        let (mut lists, mut kinds) = (Vec::new(), Vec::new());
-        for arg in args {
-            if let Expr::List(list) = arg.expr {
-                let (elements, of_elements) = self.all(list.elements)?;
-                lists.push(expr(Expr::List(ListExpr::new(elements))));
-                kinds.extend(of_elements);
-            } else {
-                let (list, kind) = self.check(arg)?;
-                lists.push(list);
-                kinds.push(kind);
-            }
-        }
-        if matches!(&target.expr, Expr::Literal(LiteralValue::String(text)) if text.inner().contains("%e"))
-        {
-            return Err(Problem::Unsupported("format with %e".into()));
-        }
-        let is_plain = match &target.expr {
-            Expr::Literal(LiteralValue::String(text)) => !text.inner().contains("%s"),
-            _ => false,
-        };
-        let names = ["double", "duration", "timestamp"];
-        let differs = |kind: &Type| names.iter().any(|name| kind.to_string().contains(name));
-        if let Some(kind) = kinds.iter().find(|kind| differs(kind)).filter(|_| !is_plain) {
-            return Err(Problem::Unsupported(format!("format of {kind} with %s")));
-        }
-        Ok((lists, vec![Type::list(Type::Dyn)]))
+        let made = expr(Expr::Call(made));
+        Ok((if is_sum { call("@bounded", vec![made]) } else { made }, kind))
     }
 
     /// Returns `given` with its lists of type set or map in one order.

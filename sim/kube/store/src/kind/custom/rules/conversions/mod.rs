@@ -1,5 +1,7 @@
 //! Conversions and functions of texts, for [`functions`](super::functions).
 
+mod limits;
+
 use std::sync::Arc;
 
 use kube_cel::cel::common::ast::{Expr, LiteralValue};
@@ -7,7 +9,10 @@ use kube_cel::cel::extractors::Arguments;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
 
 use super::check::{call, expr};
+use super::values;
 use crate::values::patterns;
+
+pub(super) use limits::in_units;
 
 type Result<T> = std::result::Result<T, ExecutionError>;
 
@@ -25,6 +30,7 @@ pub(super) fn add(context: &mut Context<'_>) {
     context.add_function("@split", split);
     context.add_function("@isCIDR", is_cidr);
     context.add_function("@cidr", cidr);
+    limits::add(context);
 }
 
 fn matches(text: Arc<String>, pattern: Arc<String>) -> Result<Value> {
@@ -39,7 +45,7 @@ fn size(value: Value) -> Result<Value> {
         Value::String(text) => text.chars().count(),
         Value::Bytes(bytes) => bytes.len(),
         Value::List(list) => list.len(),
-        Value::Map(map) => map.map.len(),
+        Value::Map(map) if !values::has_rest(map) => map.map.len(),
         _ => return Err(ExecutionError::NoSuchOverload),
     };
     Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
