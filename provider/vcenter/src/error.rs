@@ -115,6 +115,26 @@ impl Retry {
     }
 }
 
+/// Types of vAPI errors that pass, although vCenter answers with the HTTP status of a wrong request.
+const PASSING: [&str; 4] = [
+    "operation_not_found",
+    "resource_busy",
+    "resource_inaccessible",
+    "unable_to_allocate_resource",
+];
+
+/// True for the type of a vAPI error that passes.
+pub(crate) fn passes(kind: &str) -> bool {
+    PASSING.iter().any(|it| kind.ends_with(it))
+}
+
+impl CallErrorKind {
+    /// True for an answer of vAPI that another try of the same request would get, too.
+    pub fn blames_request(&self) -> bool {
+        matches!(self, Self::Rest { status: 400 | 404, id, .. } if !passes(id))
+    }
+}
+
 impl CallError {
     /// Decides whether and when the call may be repeated. No other code decides this.
     pub fn retry(&self) -> Retry {
@@ -130,7 +150,8 @@ impl CallError {
             CallErrorKind::Rest { retry_after: Some(wait), .. }
             | CallErrorKind::Http { retry_after: Some(wait), .. } => Retry::AtLeast(*wait),
             CallErrorKind::NotYet(wait) | CallErrorKind::Locked(wait) => Retry::After(*wait),
-            CallErrorKind::Rest { status: 400 | 404, .. } | CallErrorKind::Closed => Retry::Never,
+            CallErrorKind::Closed => Retry::Never,
+            kind @ CallErrorKind::Rest { .. } if kind.blames_request() => Retry::Never,
             CallErrorKind::Rest { .. }
             | CallErrorKind::Http { .. }
             | CallErrorKind::Transport(_)

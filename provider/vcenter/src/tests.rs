@@ -488,6 +488,28 @@ async fn an_item_without_template_has_none_in_each_form_of_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_vapi_error_that_passes_does_not_blame_the_request() {
+    let cases = [
+        (400, "resource_busy", false),
+        (404, "operation_not_found", false),
+        (404, "not_found", true),
+        (400, "invalid_argument", true),
+    ];
+    for (status, kind, blames_request) in cases {
+        let body = format!(
+            "{{\"type\":\"com.vmware.vapi.std.errors.{kind}\",\"value\":{{\"messages\":[{{\"id\":\"com.vmware.vdcs.x\"}}]}}}}"
+        );
+        let login = Answer::Raw(200, "{\"value\":\"one\"}");
+        let script = Script::new([login, Answer::Raw(status, body.leak())]);
+        let item = LibraryItemId("i-1".into());
+        let err = script.client().library_template(&item).await.unwrap_err();
+        assert_eq!(err.kind.blames_request(), blames_request, "{kind}: {err}");
+        let wanted = if blames_request { Retry::Never } else { Retry::WithBackoff };
+        assert_eq!(err.retry(), wanted, "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_vapi_session_is_opened_on_request_and_closed_once() {
     let script = Script::new([Answer::Raw(200, "{\"value\":\"one\"}"), Answer::Raw(200, "")]);
     let client = script.client();

@@ -12,7 +12,9 @@ use http_body_util::Full;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-use crate::{CallError, CallErrorKind, MoRef, Vcenter, client::Answer, session::RestSession};
+use crate::{
+    CallError, CallErrorKind, MoRef, Vcenter, client::Answer, error::passes, session::RestSession,
+};
 
 pub use libraries::{LibraryId, LibraryItemId};
 
@@ -349,17 +351,6 @@ impl Vcenter {
         })
         .await
     }
-}
-
-/// True for the type of a vAPI error that passes, although its HTTP status is that of a wrong request.
-fn passes(kind: &str) -> bool {
-    let passing = [
-        "operation_not_found",
-        "resource_busy",
-        "resource_inaccessible",
-        "unable_to_allocate_resource",
-    ];
-    passing.iter().any(|it| kind.ends_with(it))
 }
 
 /// Returns the value of an answer; `null` for an empty body.

@@ -78,7 +78,7 @@ impl Trouble {
             CallErrorKind::Rest { status: 401 | 403, .. }
             | CallErrorKind::Credential(_)
             | CallErrorKind::Locked(_) => Self::other("AUTH", &text, Shows::AfterGrace),
-            CallErrorKind::Rest { status: 400 | 404, .. } => Self::bad_configuration(&text),
+            kind if kind.blames_request() => Self::bad_configuration(&text),
             _ => Self::other("VM_CREATE_FAILED", &text, Shows::Never),
         }
     }

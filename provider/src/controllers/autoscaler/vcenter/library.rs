@@ -81,9 +81,7 @@ impl Item<'_> {
             CallErrorKind::Rest { status: 403, .. } => {
                 Trouble::other("AUTH", &text, Shows::AtOnce).failure
             }
-            CallErrorKind::Rest { status: 400 | 404, id, .. } if !passes(id) => {
-                Trouble::bad_configuration(&text).failure
-            }
+            kind if kind.blames_request() => Trouble::bad_configuration(&text).failure,
             CallErrorKind::Fault(fault) => match fault.kind {
                 FaultKind::NoPermission | FaultKind::ManagedObjectNotFound(_) => {
                     Trouble::of_fault(fault, &text).failure
@@ -100,12 +98,6 @@ impl std::fmt::Display for Item<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "the item {:?} of the content library {:?}", self.name, self.library)
     }
-}
-
-/// True for a vAPI error that passes, although vCenter answers with the HTTP status of a wrong request.
-fn passes(id: &str) -> bool {
-    let passing = ["resource_busy", "resource_inaccessible", "operation_not_found"];
-    passing.iter().any(|kind| id.ends_with(kind)) || id.ends_with("unable_to_allocate_resource")
 }
 
 fn wrong(text: &str) -> Unresolved {
