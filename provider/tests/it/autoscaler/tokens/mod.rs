@@ -7,7 +7,10 @@ mod world;
 
 use externalgrpc::protocol as p;
 use serde_json::{Value, json};
-use sim::faults::{Action, KubeStatus};
+use sim::{
+    RuleGuard,
+    faults::{Action, KubeStatus},
+};
 
 use self::world::{GROUP, MACHINES, SUPERVISOR, TOKENS, WORKLOAD, World, names, text};
 use super::{FAILED_PRECONDITION, world::Server};
@@ -277,15 +280,10 @@ async fn secrets_are_in_no_log_event_or_error() {
     world.make_machines(false);
     server.increase(GROUP, 2).await.unwrap();
     let tokens = world.tokens().await;
-    let secrets: Vec<String> = tokens.iter().map(|it| text(it, "token-secret")).collect();
-    // An API server that repeats what it refuses: the message of the renewal names the secret.
-    let mut status = KubeStatus::new(422);
-    status.message = Some(format!("Secret is invalid: {}", secrets[0]));
-    let broken = world.fault(Action::KubeStatus(status.clone()), WORKLOAD, "patch secrets");
-    let refused = world.fault(Action::KubeStatus(status), WORKLOAD, "create secrets");
+    let refused = refuse_with_secret(&world, &tokens[0]);
     wait(HOUR).await;
     let (_, message) = server.increase(GROUP, 1).await.unwrap_err();
-    drop((broken, refused));
+    drop(refused);
     wait(5).await;
     let events = world.send(true, "GET", "/api/v1/namespaces/workloads/events", None).await;
     world.make_machines(true);
@@ -296,13 +294,28 @@ async fn secrets_are_in_no_log_event_or_error() {
     let later = world.send(true, "GET", "/api/v1/namespaces/workloads/events", None).await;
     let events = format!("{events}{later}");
     let shown = format!("{events} {message} {:?}", server.telemetry.metrics());
-    for secret in &secrets {
+    assert_hidden(&tokens, &shown);
+    assert!(events.contains("ScaleUpFailed"), "{events}");
+    server.stop().await;
+}
+
+/// Has the API server refuse writes of tokens with messages that repeat the secret of this one.
+fn refuse_with_secret(world: &World, token: &Value) -> [RuleGuard; 2] {
+    let mut status = KubeStatus::new(422);
+    status.message = Some(format!("Secret is invalid: {}", text(token, "token-secret")));
+    ["patch secrets", "create secrets"]
+        .map(|operation| world.fault(Action::KubeStatus(status.clone()), WORKLOAD, operation))
+}
+
+/// Asserts that neither the log nor `shown` has the secret of a token, and that the log has the public
+/// part and a refused renewal.
+fn assert_hidden(tokens: &[Value], shown: &str) {
+    for token in tokens {
+        let secret = text(token, "token-secret");
         assert_eq!(n_logged(&[secret.as_str()]), 0, "log");
         assert!(!shown.contains(secret.as_str()), "{shown}");
     }
     let id = text(&tokens[0], "token-id");
     assert!(n_logged(&["created a bootstrap token", &id]) > 0, "the log has the public part");
     assert!(n_logged(&["WARN", "cannot renew a token", "422"]) > 0);
-    assert!(events.contains("ScaleUpFailed"), "{events}");
-    server.stop().await;
 }

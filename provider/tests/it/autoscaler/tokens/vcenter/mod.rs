@@ -14,7 +14,7 @@ use sim::{
 };
 
 use self::world::{Clones, GROUP, GROUPS};
-use super::{HOUR, TOKENS, WORKLOAD, left, text, wait};
+use super::{HOUR, TOKENS, WORKLOAD, assert_hidden, left, refuse_with_secret, text, wait};
 use crate::{
     autoscaler::world::Server,
     capacity::{keep_log, n_logged},
