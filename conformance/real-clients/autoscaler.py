@@ -15,8 +15,8 @@ import sys
 import time
 
 import scaling_scenarios
-from catalogue import chosen, parser_of
 from lane import expect
+from lane_arguments import chosen, parser_of
 from scaling import Lane
 from scaling_scenarios import HOW_TO_GET, empty, groups, prepare
 from servers import Real, World, end_in_order_on_sigterm

@@ -19,9 +19,9 @@ import os
 import sys
 from contextlib import nullcontext
 
-from catalogue import chosen, parser_of
 from clusterapi_scenarios import SCENARIOS, prepare
 from growing import Lane
+from lane_arguments import chosen, parser_of
 from servers import Real, World, end_in_order_on_sigterm
 
 HOW_TO_GET = """skipped: {} is not set; how to get it: check out the tag cluster-autoscaler-1.36.1 of \

@@ -74,7 +74,7 @@ FAULTS = {
                 act=refuse("NodeGroupDeleteNodes", "NodeGroupDecreaseTargetSize")),
     "R4": Fault("our server does not start again", "0 of 1 Pods run", act=no_second_start),
     "R5": Fault("another program deletes the second machine", "a second machine is deleted", act=second_deletion),
-    "R6": Fault("a call about a Node fails", "1 of", act=refuse("NodeGroupForNode", when={"nth": 20})),
+    "R6": Fault("a call about a Node fails", "calls NodeGroupForNode about groups failed", act=refuse("NodeGroupForNode", when={"nth": 20})),
     "R7": Fault("the autoscaler restarts twice", "3 machines for one Pod", act=two_restarts),
     "R8": Fault("the group has a template", "the log does not name the group", {"missing": "best-effort-large"}),
     "R9": Fault("a budget permits no eviction", "both machines stay", act=no_disruption),

@@ -20,8 +20,8 @@ from functools import wraps
 
 import scaling_faults
 import scaling_scenarios
-from catalogue import chosen, parser_of
 from lane import expect
+from lane_arguments import chosen, parser_of
 from scaling_scenarios import HOW_TO_GET, empty, groups, prepare, runs
 from servers import Failed, end_in_order_on_sigterm
 from sim_lane import Lane, SimulatedCluster

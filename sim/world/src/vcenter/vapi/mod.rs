@@ -1,4 +1,4 @@
-//! What vAPI manages in a vCenter: tags and content libraries.
+//! Tags and content libraries of a vCenter, which vAPI manages.
 
 mod libraries;
 mod tags;

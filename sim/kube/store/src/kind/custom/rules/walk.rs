@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::super::structural::{AdditionalProperties, ListType, Structural};
 use crate::FieldErrors;
 
-/// What rules found: errors, and warnings about values that an update does not change.
+/// Findings of rules: errors, and warnings about values that an update does not change.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) errors: FieldErrors,
