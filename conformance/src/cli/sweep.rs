@@ -107,8 +107,10 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     let mut totals = Totals::default();
     let kinds = kinds(arguments);
     for mode in wanted_modes(arguments) {
-        for kind in kinds {
-            one(out, arguments, mode, *kind, journal.as_mut(), &mut totals)?;
+        let stage = Stage { mode, seed: arguments.seed, ..Stage::default() };
+        let all = trials(kinds, &stage, |life| is_wanted(arguments, life));
+        for (kind, trials) in kinds.iter().zip(all) {
+            one(out, arguments, &stage, *kind, trials, journal.as_mut(), &mut totals)?;
         }
     }
     Ok(match totals {
@@ -161,20 +163,16 @@ fn transcripts(
     let (mut n_played, mut is_broken) = (0, false);
     for mode in wanted_modes(arguments) {
         let stage = Stage { mode, seed: arguments.seed, ..Stage::default() };
-        for kind in kinds(arguments) {
-            for trial in trials(*kind, &stage, |life| is_wanted(arguments, life)) {
-                if !trial.to_string().contains(text) {
-                    continue;
-                }
-                let run = trial.run(&stage);
-                run.ledger.iter().try_for_each(|record| writeln!(out, "{record}"))?;
-                writeln!(out, "{}", run.logs)?;
-                let violations = Life::broken(&run);
-                violations.iter().try_for_each(|it| writeln!(out, "    {it}"))?;
-                writeln!(out, "{trial}: {} violations", violations.len())?;
-                n_played += 1;
-                is_broken |= !violations.is_empty();
-            }
+        let all = trials(kinds(arguments), &stage, |life| is_wanted(arguments, life));
+        for trial in all.iter().flatten().filter(|it| it.to_string().contains(text)) {
+            let run = trial.run(&stage);
+            run.ledger.iter().try_for_each(|record| writeln!(out, "{record}"))?;
+            writeln!(out, "{}", run.logs)?;
+            let violations = Life::broken(&run);
+            violations.iter().try_for_each(|it| writeln!(out, "    {it}"))?;
+            writeln!(out, "{trial}: {} violations", violations.len())?;
+            n_played += 1;
+            is_broken |= !violations.is_empty();
         }
     }
     if n_played == 0 {
@@ -192,19 +190,19 @@ fn is_wanted(arguments: &Arguments, life: &str) -> bool {
     arguments.life.is_empty() || arguments.life.iter().any(|it| it == life)
 }
 
-/// Runs the sweep of one kind in one mode, prints its results, and adds them to `totals`. Does not
-/// repeat the trials in the journal, but counts them. Adds each trial that it plays to the journal.
+/// Runs the sweep of one kind, with all its trials `all`, in the mode of `stage`, prints its results,
+/// and adds them to `totals`. Does not repeat the trials in the journal, but counts them. Adds each
+/// trial that it plays to the journal.
 fn one(
     out: &mut impl Write,
     arguments: &Arguments,
-    mode: Mode,
+    stage: &Stage,
     kind: SweepKind,
+    mut all: Vec<Trial>,
     mut journal: Option<&mut Journal>,
     totals: &mut Totals,
 ) -> anyhow::Result<()> {
-    let stage = Stage { mode, seed: arguments.seed, ..Stage::default() };
     let clock = elapsed();
-    let mut all = trials(kind, &stage, |life| is_wanted(arguments, life));
     let n_all = all.len();
     if let Some(n) = arguments.sample {
         all = sample(&all, n.get());
@@ -220,9 +218,9 @@ fn one(
         }
         all = left;
     }
-    let bar = progress(all.len(), &format!("{} {}", mode_name(mode), kind.as_str()));
+    let bar = progress(all.len(), &format!("{} {}", mode_name(stage.mode), kind.as_str()));
     let mut result = Ok(());
-    sweep(&stage, &all, jobs(arguments), |trial, ended| {
+    sweep(stage, &all, jobs(arguments), |trial, ended| {
         bar.inc(1);
         if result.is_err() {
             return;
@@ -242,7 +240,7 @@ fn one(
     writeln!(
         out,
         "{} {}: {n_chosen} of {n_all} trials, {n_fired} whose failure happened, {n_broken} with violations, {}",
-        mode_name(mode),
+        mode_name(stage.mode),
         kind.as_str(),
         report::seconds(clock())
     )?;

@@ -174,7 +174,7 @@ impl Sweep<'_> {
         let mut n_trials = 0;
         for kind in kinds {
             let begin = Instant::now();
-            let of_life = |(life, run): &(Life, Run)| sweep::of_healthy(*kind, life, run);
+            let of_life = |(life, run): &(Life, Run)| sweep::trials_of(*kind, life, run);
             let mut trials: Vec<Trial> = healthy.iter().flat_map(of_life).collect();
             let n_all = trials.len();
             if let Some(text) = self.request.trial {

@@ -3,33 +3,19 @@
 
 use conformance::judge::{self, Invariant};
 use conformance::lab::{Mode, Stage, run};
-use conformance::lives::{self, Life};
+use conformance::lives;
 use conformance::scenario::Backend;
 
-/// Returns every violation of every life in this mode, with the life's name. Leaves out violations
-/// that an exemption permits. Refused steps and rules that never fired count as violations.
-fn violations(mode: Mode) -> Vec<String> {
-    let stage = Stage { mode, ..Stage::default() };
-    let mut found = Vec::new();
-    for life in lives::all(mode.backend()) {
-        assert!(!life.phases().is_empty(), "{} has no phase", life.name);
-        let run = run(&life.scenario, &stage);
-        found.extend(run.refusals().map(|it| format!("{}: refused: {it}", life.name)));
-        let idle = run.idle_rules().into_iter();
-        found.extend(idle.map(|rule| format!("{}: rule {rule} never fired", life.name)));
-        found.extend(Life::broken(&run).iter().map(|it| format!("{}: {it}", life.name)));
-    }
-    found
-}
+use super::healthy::Healthy;
 
 #[test]
 fn no_life_with_vcenter_breaks_an_invariant() {
-    assert_eq!(violations(Backend::VCenter.into()), Vec::<String>::new());
+    assert_eq!(Healthy::of(Backend::VCenter.into()).violations, Vec::<String>::new());
 }
 
 #[test]
 fn no_life_with_a_supervisor_breaks_an_invariant() {
-    assert_eq!(violations(Backend::Supervisor.into()), Vec::<String>::new());
+    assert_eq!(Healthy::of(Backend::Supervisor.into()).violations, Vec::<String>::new());
 }
 
 #[test]
@@ -43,7 +29,8 @@ fn no_life_breaks_an_invariant_in_the_other_instance_modes() {
         Mode::Supervisor(Poll),
         Mode::Supervisor(V1),
     ];
-    let found: Vec<_> = modes.into_iter().map(|mode| (mode, violations(mode))).collect();
+    let found: Vec<_> =
+        modes.into_iter().map(|mode| (mode, &Healthy::of(mode).violations)).collect();
     assert!(found.iter().all(|(_, violations)| violations.is_empty()), "{found:#?}");
 }
 

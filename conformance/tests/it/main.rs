@@ -19,6 +19,7 @@ mod command_line;
 mod controller;
 mod cost_calls;
 mod determinism;
+mod healthy;
 mod histories;
 mod lives;
 mod mode_comparison;

@@ -190,17 +190,26 @@ pub struct Report {
 /// Name of the fault rule of a trial.
 const RULE: &str = "trial";
 
-/// Returns every trial of one kind in the mode of `stage`, in a fixed order, for the lives whose
-/// names `wanted` accepts. Plays each of these lives once without failures.
-pub fn trials(kind: SweepKind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<Trial> {
-    let lives = lives::all(stage.mode.backend());
-    let of_life = |life: &Life| of_healthy(kind, life, &run(&life.scenario, stage));
-    lives.iter().filter(|life| wanted(life.name)).flat_map(of_life).collect()
+/// Returns every trial of these kinds in the mode of `stage`, one list per kind, each in a fixed order,
+/// for the lives whose names `wanted` accepts. Plays each of these lives once without failures.
+pub fn trials(
+    kinds: &[SweepKind],
+    stage: &Stage,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<Vec<Trial>> {
+    let mut all = vec![Vec::new(); kinds.len()];
+    for life in lives::all(stage.mode.backend()).iter().filter(|life| wanted(life.name)) {
+        let healthy = run(&life.scenario, stage);
+        for (trials, kind) in all.iter_mut().zip(kinds) {
+            trials.extend(trials_of(*kind, life, &healthy));
+        }
+    }
+    all
 }
 
 /// Returns every trial of one kind in a life, in a fixed order. `healthy` is a run of the life
 /// without failures.
-pub(crate) fn of_healthy(kind: SweepKind, life: &Life, healthy: &Run) -> Vec<Trial> {
+pub fn trials_of(kind: SweepKind, life: &Life, healthy: &Run) -> Vec<Trial> {
     let failures = match kind {
         SweepKind::Faults => faults::failures(life, healthy),
         SweepKind::Crashes => crashes::failures(life, healthy),
