@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::draw::PROCESS;
+use crate::draw::{PROCESS, Plan};
 use crate::end::End;
 use crate::tree::Tree;
 
@@ -206,25 +206,35 @@ impl Bench {
         Ok(Some(unsure.unwrap_or_else(crashed)))
     }
 
-    /// Runs each check of a mode and way without a mutant, in a separate process, up to `jobs` at a
-    /// time. Returns the checks that pass. Fails if a check does not pass in the way `auto` or
-    /// [`PROCESS`].
+    /// Fails if one of these IDs is not the ID of a check in any mode.
+    pub(crate) async fn require_checks(&self, ids: &[String]) -> anyhow::Result<()> {
+        let known = [self.ids("vcenter", "auto").await?, self.ids("supervisor", "auto").await?];
+        for id in ids {
+            let is_known = known.iter().any(|it| it.contains(id));
+            ensure!(is_known, "--without: unknown check {id}; `conformance list` shows the checks");
+        }
+        Ok(())
+    }
+
+    /// Runs each check of the plan's mode in one way without a mutant, in a separate process. Returns
+    /// the checks that pass. Fails if a check does not pass in the way `auto` or [`PROCESS`].
     pub(crate) async fn baseline(
         &self,
-        mode: &str,
+        plan: &Plan,
         way: &'static str,
-        jobs: usize,
     ) -> anyhow::Result<Baseline> {
+        let Plan { mode, jobs, without, .. } = plan;
         let dir = self.dir.join(format!("reached-{mode}-{way}"));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir)
             .with_context(|| format!("cannot create the folder {}", dir.display()))?;
         let mut waiting = self.ids(mode, way).await?;
+        waiting.retain(|id| !without.contains(id));
         waiting.reverse();
         let mut checks = Vec::new();
         let mut running = JoinSet::new();
         loop {
-            while running.len() < jobs
+            while running.len() < *jobs
                 && let Some(id) = waiting.pop()
             {
                 let (bench, mode, file) = (self.clone(), mode.to_owned(), dir.join(&id));

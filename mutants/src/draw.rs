@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) process: bool,
     /// Texts; only mutants of the sample whose names contain one of them are run. Empty means all.
     pub(crate) only: Vec<String>,
+    /// IDs of checks that are not run.
+    pub(crate) without: Vec<String>,
 }
 
 /// Way that is not an instances mode: a run with the provider as a process.
@@ -171,6 +173,7 @@ mod tests {
             all_ways,
             process: false,
             only: Vec::new(),
+            without: Vec::new(),
         };
         let (poll, v1) =
             ("provider/src/instances/vcenter/poll.rs", "provider/src/instances/question_queue.rs");
@@ -209,6 +212,7 @@ mod tests {
             all_ways: false,
             process: false,
             only: Vec::new(),
+            without: Vec::new(),
         };
         let names = |built: &[BuiltMutant]| -> Vec<String> {
             drawn(built, &plan).into_iter().map(|it| it.name).collect()

@@ -97,6 +97,10 @@ struct RunArguments {
     /// Runs only mutants of the sample whose names contain this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
+    /// Leaves out this check, because it takes long and few mutants need it; repeatable, also as a
+    /// list with commas. `report` does not use the results
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    without: Vec<String>,
     /// If a mutant survives, runs it again in the other instances modes
     #[arg(long)]
     all_instances_modes: bool,
@@ -192,7 +196,8 @@ async fn sample(tree: &Tree, arguments: &RunArguments) -> anyhow::Result<ExitCod
     let (mut n_caught, mut n_counted) = (0, 0);
     for mode in &arguments.mode {
         let (mode, only) = (mode.as_str().to_owned(), only.clone());
-        let plan = Plan { mode, seed, sample, jobs, tests, all_ways, process, only };
+        let without = arguments.without.clone();
+        let plan = Plan { mode, seed, sample, jobs, tests, all_ways, process, only, without };
         let results = sample_of(tree, &plan).await?;
         let caught = results.iter().filter(|it| it.end.is_caught()).count();
         let tested = results.iter().filter(|it| matches!(it.end, End::Test(_))).count();

@@ -59,7 +59,12 @@ pub(crate) async fn sample(
     let bench = Bench::new(tree, plan.tests)?;
     tree.is_built_for(plan.seed, plan.sample)?;
     let chosen = drawn(&tree.built()?, plan);
-    let file = results_file(tree, &plan.mode, plan.seed);
+    let mut file = results_file(tree, &plan.mode, plan.seed);
+    if !plan.without.is_empty() {
+        bench.require_checks(&plan.without).await?;
+        // Neither `report` nor a run of all checks may use these results.
+        file.set_extension("part.jsonl");
+    }
     let mut results: BTreeMap<String, MutantResult> = known(&file)?;
     results.retain(|name, _| chosen.iter().any(|it| it.name == *name));
     let left = |it: &BuiltMutant, results: &BTreeMap<String, MutantResult>| {
@@ -76,7 +81,7 @@ pub(crate) async fn sample(
     let mut baselines: Vec<Arc<Baseline>> = Vec::new();
     for way in WAYS {
         if waiting.iter().any(|it| left(it, &results).contains(&way)) {
-            baselines.push(Arc::new(bench.baseline(&plan.mode, way, plan.jobs).await?));
+            baselines.push(Arc::new(bench.baseline(plan, way).await?));
         }
     }
     let tests = if plan.tests { Some(bench.tests_reach().await?) } else { None };
