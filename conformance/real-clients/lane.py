@@ -21,6 +21,8 @@ NODES, PODS = "/api/v1/nodes", f"/api/v1/namespaces/{NAMESPACE}/pods"
 REPLICA_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
 STATUS = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+# Has the autoscaler count a Node as not started until the cloud provider has initialized it.
+STARTUP_TAINT = "--startup-taint=node.cloudprovider.kubernetes.io/uninitialized"
 # Short times, so that a cycle takes half a minute; the lanes are about the calls, not about the waits between them.
 SHORT_TIMES = (
     "--scan-interval=1s", "--leader-elect=false", "--scale-down-delay-after-add=5s", "--scale-down-unneeded-time=3s",
@@ -152,7 +154,7 @@ class Lane:
         """Returns the autoscaler that asks our server at this address for its groups. The autoscaler is not started."""
         config = self.folder / "cloud-config.yaml"
         config.write_text(f"address: {address}\n")
-        return self.autoscaler_process(binary, "--cloud-provider=externalgrpc", f"--cloud-config={config}")
+        return self.autoscaler_process(binary, "--cloud-provider=externalgrpc", f"--cloud-config={config}", STARTUP_TAINT)
 
     def provision_time(self, seconds):
         """Sets the time that the autoscaler gives to a new machine. Restarts the autoscaler if that changes it."""

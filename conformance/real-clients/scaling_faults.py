@@ -2,8 +2,8 @@
 import threading
 from typing import Callable, NamedTuple
 
+from lane import STARTUP_TAINT
 from scaling import machines_path
-from sim_lane import STARTUP_TAINT
 
 REFUSED = [{"grpcStatus": {"code": 13, "message": "a rule refuses the call"}}]
 

@@ -9,8 +9,6 @@ from ports import free_port
 from servers import World
 
 TOKEN = ("abcdef", "0123456789abcdef")
-# Has the autoscaler count a Node as not started until the cloud provider has initialized it.
-STARTUP_TAINT = "--startup-taint=node.cloudprovider.kubernetes.io/uninitialized"
 
 
 class SimulatedCluster(World):
@@ -70,10 +68,6 @@ class Lane(scaling.Lane):
         super().start(groups)
         self.bootstrap(f"kubeadm join 10.0.0.1:6443 --token {'.'.join(TOKEN)}")
         self.start_cloud_provider("--authentication-skip-lookup")
-
-    def autoscaler_process(self, binary, *flags):
-        """Returns the autoscaler, which is not started and waits for the cloud provider."""
-        return super().autoscaler_process(binary, *flags, STARTUP_TAINT)
 
     def pods(self, name, replicas, cpu="1500m", anywhere=True, memory="2Gi"):
         # The cloud provider labels no Node with its class, so that the Pods cannot select one.

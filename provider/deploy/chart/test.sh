@@ -39,12 +39,18 @@ read_by_provider() { # CONFIGURATION: true if the provider accepts it, and then 
     >"$scratch/said" 2>&1 || true
   grep -q '^provider: cannot find the configuration of a cluster around this process' "$scratch/said"
 }
-groups_read() { # GROUPS: true if the provider accepts the file, and then only waits for a Supervisor
+groups_read() { # GROUPS: true if the provider accepts the file, and then only waits for a Supervisor or a vCenter
   cat >"$scratch/kubeconfig" <<'KUBECONFIG'
 {"clusters": [{"name": "it", "cluster": {"server": "https://127.0.0.1:9"}}], "contexts": [{"name": "it", "context": {"cluster": "it", "namespace": "it"}}],
  "current-context": "it"}
 KUBECONFIG
-  timeout 20 "$PROVIDER" autoscaler --groups="$1" --supervisor-kubeconfig="$scratch/kubeconfig" \
+  local backend=(--supervisor-kubeconfig="$scratch/kubeconfig")
+  if grep -q ' clone:$' "$1"; then
+    rm -f "$scratch/journal"
+    echo '{"global": {"user": "it", "password": "it", "insecureFlag": true}, "vcenter": {"127.0.0.1": {"port": 9}}}' >"$scratch/vcenter.conf"
+    backend=(--backend=vcenter --cloud-config="$scratch/vcenter.conf" --journal="$scratch/journal")
+  fi
+  timeout 20 "$PROVIDER" autoscaler --groups="$1" "${backend[@]}" \
     --workload-kubeconfig="$scratch/kubeconfig" --listen=127.0.0.1:0 >"$scratch/said" 2>&1 &
   local server=$! n
   for n in $(seq 100); do
@@ -123,6 +129,12 @@ diff -u --label docs/autoscaler.md --label 'autoscaler-{supervisor,tokens,superv
   <(permissions "$root/docs/autoscaler.md") \
   <(for file in supervisor tokens supervisor-tokens; do permissions "$here/../autoscaler-$file-role.yaml"; done) ||
   fail "docs/autoscaler.md, Permissions and Bootstrap tokens: write the Roles of provider/deploy/autoscaler-*-role.yaml"
+rules() { # FILE NAME: prints the rules of the role NAME in the file, without comments and indentation
+  awk -v name="$2" '/^---/ { on = named = 0 } /^  name: / && $2 == name { named = 1 } named && /^rules:/ { on = 1; next } on && !/^ *#/ { sub(/^ +/, ""); print }' "$1"
+}
+diff -u --label provider/tests/it/autoscaler/role.yaml --label 'the role for Cluster API' <(rules "$root/provider/tests/it/autoscaler/role.yaml" vsphere-autoscaler) \
+  <(rules "$here/tests/autoscaler-cluster-api-namespace.rendered.yaml" vsphere-autoscaler-cluster-api) ||
+  fail "templates/_autoscaler-backend.tpl: write the rules of provider/tests/it/autoscaler/role.yaml, with which the tests run the server"
 if [ -n "${PROVIDER:-}" ]; then
   text_of "$here/../autoscaler.yaml" vsphere-autoscaler-groups >"$scratch/groups.yaml"
   groups_read "$scratch/groups.yaml" || { fail "autoscaler.yaml: groups refused by the provider"; cat "$scratch/said"; }

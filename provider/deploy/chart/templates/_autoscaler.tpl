@@ -97,10 +97,12 @@ capabilities:
 {{- $it := .Values.autoscaler -}}
 {{- $pods := list "image" "tag" "pullPolicy" "resources" "podAnnotations" "podLabels" "tolerations" "nodeSelector" "affinity" "args" -}}
 {{- range $path, $known := dict
-  "" (list "enabled" "groups" "nodeGroups" "bootstrapTokens" "supervisor" "server" "clusterAutoscaler" "tls")
+  "" (list "enabled" "backend" "groups" "nodeGroups" "bootstrapTokens" "supervisor" "vcenter" "clusterApi" "server" "clusterAutoscaler" "tls")
   "nodeGroups" (list "enabled" "namespace" "definition")
   "bootstrapTokens" (list "enabled")
   "supervisor" (list "secret" "kubeconfig" "namespace" "vmOperatorApiVersion")
+  "vcenter" (list "configMap" "secret" "secretNamespace" "journalConfigMap" "bootstrapSecret")
+  "clusterApi" (list "secret" "namespace" "clusterName" "reserved")
   "server" (concat $pods (list "address" "port" "securePort" "gpuLabel" "logging"))
   "clusterAutoscaler" (concat $pods (list "enabled" "replicas" "grpcTimeout" "extraRules"))
   "tls" (list "mode" "serverSecret" "clientSecret" "job" "certManager")
@@ -112,7 +114,8 @@ capabilities:
 {{- end -}}
 {{- include "autoscaler.checkNodeGroups" $it -}}
 {{- if not (kindIs "bool" $it.bootstrapTokens.enabled) }}{{ fail (printf "autoscaler.bootstrapTokens.enabled: %s: write true or false" (toJson $it.bootstrapTokens.enabled)) }}{{ end -}}
-{{- if not $it.nodeGroups.enabled }}{{ include "autoscaler.checkGroups" (dict "groups" $it.groups "bootstrapTokens" $it.bootstrapTokens.enabled) }}{{ end -}}
+{{- include "autoscaler.checkBackend" . -}}
+{{- if not (or $it.nodeGroups.enabled (eq $it.backend "cluster-api")) }}{{ include "autoscaler.checkGroups" (dict "groups" $it.groups "root" .) }}{{ end -}}
 {{- include "autoscaler.checkServer" . -}}
 {{- include "autoscaler.checkTls" $it.tls -}}
 {{- if $it.clusterAutoscaler.enabled }}{{ include "autoscaler.checkClusterAutoscaler" . }}{{ end -}}
@@ -134,29 +137,28 @@ capabilities:
 {{- range $n, $group := .groups }}
 {{- $place := printf "autoscaler.groups[%d]" $n -}}
 {{- if not (kindIs "map" $group) }}{{ fail (printf "%s: %s: write a map; %s" $place (toJson $group) $see) }}{{ end -}}
-{{- range tuple "name" "max" "machine" }}
+{{- range tuple "name" "max" }}
 {{- if not (hasKey $group .) }}{{ fail (printf "%s.%s: missing: every group needs it; %s" $place . $see) }}{{ end -}}
 {{- end }}
 {{- if has $group.name $names }}{{ fail (printf "%s.name: %q: another group has this name; write a different one" $place $group.name) }}{{ end -}}
 {{- $names = append $names $group.name -}}
 {{- if not (include "autoscaler.isPositive" $group.max) }}{{ fail (printf "%s.max: %s: write a whole number of machines, 1 or more" $place (toJson $group.max)) }}{{ end -}}
-{{- if and (hasKey (default dict (get $group.machine "bootstrap")) "token") (not $.bootstrapTokens) }}{{ fail (printf "%s.machine.bootstrap.token: the server lacks the roles for bootstrap tokens; set autoscaler.bootstrapTokens.enabled to true" $place) }}{{ end -}}
+{{- include "autoscaler.checkMachine" (dict "place" $place "group" $group "root" $.root) -}}
 {{- if gt (int64 (default 0 $group.min)) (int64 $group.max) }}{{ fail (printf "%s.min: %d: is above max, %d; write at most that" $place (int64 $group.min) (int64 $group.max)) }}{{ end -}}
 {{- end }}
 {{- end -}}
 
 {{- define "autoscaler.checkServer" -}}
-{{- $supervisor := .Values.autoscaler.supervisor -}}
 {{- $server := .Values.autoscaler.server -}}
-{{- if not (has $supervisor.vmOperatorApiVersion (list "v1alpha5" "v1alpha6")) }}{{ fail (printf "autoscaler.supervisor.vmOperatorApiVersion: %q: write v1alpha5 or v1alpha6" $supervisor.vmOperatorApiVersion) }}{{ end -}}
-{{- if not $supervisor.secret }}{{ fail "autoscaler.supervisor.secret: \"\": write the name of the Secret with the Supervisor's kubeconfig" }}{{ end -}}
 {{- if not (has $server.address (list "0.0.0.0" "::")) }}{{ fail (printf "autoscaler.server.address: %q: write 0.0.0.0, or :: for pods with IPv6" $server.address) }}{{ end -}}
 {{- range tuple "port" "securePort" }}
 {{- $port := get $server . -}}
 {{- if or (not (include "autoscaler.isPositive" $port)) (gt (int64 $port) 65535) }}{{ fail (printf "autoscaler.server.%s: %s: write a number from 1 to 65535" . (toJson $port)) }}{{ end -}}
 {{- end }}
 {{- if eq (int64 $server.port) (int64 $server.securePort) }}{{ fail (printf "autoscaler.server.securePort: %d: autoscaler.server.port is the same; write another port" (int64 $server.securePort)) }}{{ end -}}
-{{- $values := dict "groups" "autoscaler.groups" "groups-from-cluster" "autoscaler.nodeGroups.enabled" "groups-namespace" "autoscaler.nodeGroups.namespace" "supervisor-kubeconfig" "autoscaler.supervisor" "namespace" "autoscaler.supervisor.namespace"
+{{- $values := dict "backend" "autoscaler.backend" "groups" "autoscaler.groups" "groups-from-cluster" "autoscaler.nodeGroups.enabled" "groups-namespace" "autoscaler.nodeGroups.namespace" "supervisor-kubeconfig" "autoscaler.supervisor" "namespace" (ternary "autoscaler.clusterApi.namespace" "autoscaler.supervisor.namespace" (eq .Values.autoscaler.backend "cluster-api"))
+  "cloud-config" "autoscaler.vcenter.configMap" "journal" "autoscaler.vcenter.journalConfigMap" "journal-config-map" "autoscaler.vcenter.journalConfigMap" "journal-kubeconfig" "" "bootstrap-directory" "autoscaler.vcenter.bootstrapSecret"
+  "management-kubeconfig" "autoscaler.clusterApi.secret" "cluster-name" "autoscaler.clusterApi.clusterName" "reserved" "autoscaler.clusterApi.reserved"
   "vm-operator-api-version" "autoscaler.supervisor.vmOperatorApiVersion" "listen" "autoscaler.server.port" "bind-address" "autoscaler.server.address" "gpu-label" "autoscaler.server.gpuLabel"
   "secure-port" "autoscaler.server.securePort" "v" "autoscaler.server.logging" "tls-cert-file" "autoscaler.tls" "tls-private-key-file" "autoscaler.tls"
   "client-ca-file" "autoscaler.tls" "insecure-plain-text" "" "workload-kubeconfig" "" -}}
