@@ -138,7 +138,7 @@ pub struct AutoscalerArguments {
     /// vcenter: ConfigMap with the journal of the machines, instead of --journal
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
     pub journal_config_map: Option<(String, String)>,
-    /// vcenter: kubeconfig of the cluster with the ConfigMap, and with the Secret that the configuration names
+    /// vcenter: kubeconfig of the cluster with the ConfigMap, with the Secret that the configuration names, and for events
     /// [default: the cluster of this pod]
     #[arg(long, value_name = "FILE")]
     pub journal_kubeconfig: Option<PathBuf>,

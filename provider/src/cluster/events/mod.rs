@@ -59,6 +59,18 @@ impl Subject {
         }
     }
 
+    /// The subject of events about a machine that becomes the Node of this name. The Node may not exist
+    /// yet, so that the name stands for its UID, as in the events of a kubelet.
+    pub(crate) fn future_node(name: &str) -> Self {
+        Self {
+            api_version: "v1".into(),
+            kind: "Node",
+            namespace: None,
+            name: name.to_owned(),
+            uid: name.to_owned(),
+        }
+    }
+
     /// The subject of events about a Lease, from the object as the server returns it.
     pub(crate) fn lease(lease: &Value) -> Self {
         let text = |key: &str| {

@@ -41,13 +41,14 @@ use self::{
     groups::Groups,
     instance::{Instance, State},
     node_groups::NodeGroups,
+    plan::COMPONENT,
     server::{Service, Services, Tls},
     supervisor::SupervisorMachines,
     vcenter::VcenterMachines,
 };
 use crate::{
     InputError, Listener, SecretFiles, SupervisorLink, VcenterConfig,
-    cluster::Cluster,
+    cluster::{Cluster, Events},
     config::Credentials,
     model::Clock,
     supervisor::VmOperatorVersion,
@@ -67,6 +68,9 @@ pub use vcenter::{
 /// Requests per second for Secrets after a burst, as client-go's.
 const SECRET_QPS: f64 = 5.0;
 const SECRET_BURST: u32 = 10;
+/// Events per second about the machines of a vCenter, after a burst.
+const EVENT_QPS: f64 = 50.0;
+const EVENT_BURST: u32 = 100;
 /// Interval at which the health of the server follows its view.
 const HEALTH: Duration = Duration::from_secs(1);
 
@@ -109,7 +113,8 @@ pub struct VcenterLink {
     pub config: VcenterConfig,
     /// Transport to the vCenter.
     pub transport: Transport,
-    /// Cluster with the Secret of the credential; `None` if no Secret has it.
+    /// Cluster with the Secret of the credential, and for the events about machines; `None` if neither
+    /// is wanted.
     pub cluster: Option<kube::Client>,
     /// Reads a directory with the credential.
     pub secret_files: Option<SecretFiles>,
@@ -154,6 +159,15 @@ impl AutoscalerBackend {
             }
             Self::Vcenter { link, journal, read_bootstrap, tokens } => {
                 let VcenterLink { config, transport, cluster, secret_files } = *link;
+                let (events, sending) = match cluster.clone() {
+                    Some(client) => {
+                        let of_events = Cluster::new(client, EVENT_QPS, EVENT_BURST)
+                            .with_counter(telemetry.cluster_requests());
+                        let (events, sending) = Events::new(COMPONENT, of_events, clock.clone());
+                        (Some(events), sending.boxed())
+                    }
+                    None => (None, std::future::ready(()).boxed()),
+                };
                 let cluster = cluster.map(|client| Cluster::new(client, SECRET_QPS, SECRET_BURST));
                 let credentials = Arc::new(Credentials::new(&config, cluster, secret_files));
                 let settings = provider_vcenter::Settings {
@@ -167,10 +181,11 @@ impl AutoscalerBackend {
                     vcenter,
                     read_bootstrap,
                     (journal, workload),
+                    events,
                     clock,
                     telemetry,
                 );
-                (Arc::new(machines), std::future::ready(()).boxed())
+                (Arc::new(machines), sending)
             }
         }
     }

@@ -27,7 +27,7 @@ use self::{
     objects::Machine,
     view::{GroupState, Snapshot, View},
 };
-use super::{groups::Groups, replacements::Replacements};
+use super::{groups::Groups, plan::COMPONENT, replacements::Replacements};
 use crate::{
     cluster::{Cluster, Events},
     model::Clock,
@@ -44,8 +44,6 @@ const CHANGE_QPS: f64 = 100.0;
 const CHANGE_BURST: u32 = 300;
 /// Largest number of requests of one change at a time.
 const AT_A_TIME: usize = 16;
-/// Component of the events.
-const COMPONENT: &str = "cluster-autoscaler-provider";
 
 /// The groups of one cluster, and the requests that change them.
 #[derive(Clone)]

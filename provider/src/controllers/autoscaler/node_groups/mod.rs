@@ -29,7 +29,10 @@ use std::{
 use tokio::sync::Notify;
 
 use self::known::Known;
-use super::group::{Group, MachineKind};
+use super::{
+    group::{Group, MachineKind},
+    plan::COMPONENT,
+};
 use crate::{
     cluster::{Cluster, Events, Severity, Subject},
     model::Clock,
@@ -47,8 +50,6 @@ const RESOURCE: &str = "nodegroups";
 /// Requests per second after a burst.
 const QPS: f64 = 5.0;
 const BURST: u32 = 10;
-/// Component of the events about objects.
-const COMPONENT: &str = "cluster-autoscaler-provider";
 
 /// Selection of the NodeGroup objects, and limits of their content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

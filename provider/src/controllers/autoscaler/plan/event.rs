@@ -4,13 +4,15 @@ use std::{fmt, sync::Arc};
 
 use super::{
     super::{
-        group::Group,
+        group::{Group, GroupId},
         instance::{cut, one_line},
     },
     NamedNode,
 };
 use crate::cluster::Severity;
 
+/// Component of the events about machines and groups.
+pub(crate) const COMPONENT: &str = "cluster-autoscaler-provider";
 /// Bytes of the longest message of an event; an API server refuses longer ones.
 const LONGEST: usize = 1024;
 /// Bytes of the longest name of a Node. A caller may send any text.
@@ -37,6 +39,11 @@ impl Cause {
     /// instance, because a replacement belongs to none.
     pub(crate) fn replacement(group: &Group) -> Self {
         Self(format!("NodeGroupDeleteNodes of a failed instance in group {}", group.id).into())
+    }
+
+    /// A call to an earlier process of the server.
+    pub(crate) fn earlier(group: &GroupId) -> Self {
+        Self(format!("a call to an earlier process, about group {}", group.as_str()).into())
     }
 }
 
@@ -165,6 +172,12 @@ mod tests {
                 deletion,
                 "ScaleDownFailed: Deleting the machine for NodeGroupDeleteNodes of node g-abcde in group \
                  VirtualMachine/ns/g failed: quota",
+            ),
+            (
+                MachineChange::Deleted,
+                Cause::earlier(&group.id),
+                "ScaledDown: Deleted the machine for a call to an earlier process, about group \
+                 VirtualMachine/ns/g",
             ),
             (
                 MachineChange::Deleted,

@@ -9,7 +9,7 @@ use super::{
     instance::{Instance, InstanceId, State},
 };
 
-pub(crate) use self::event::{Cause, MachineChange, MachineEvent};
+pub(crate) use self::event::{COMPONENT, Cause, MachineChange, MachineEvent};
 
 /// Reason why a request is refused. Nothing changes then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

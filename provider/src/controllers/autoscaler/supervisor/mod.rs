@@ -35,7 +35,7 @@ use self::{
 };
 use super::{
     group::{Capacity, GROUP_LABEL, GroupId},
-    plan::{Cause, MachineChange, MachineEvent},
+    plan::{COMPONENT, Cause, MachineChange, MachineEvent},
     replacements::Replacements,
     tokens::BootstrapTokens,
 };
@@ -53,8 +53,6 @@ const QPS: f64 = 50.0;
 const BURST: u32 = 100;
 /// Largest number of requests of one change at a time.
 const AT_A_TIME: usize = 16;
-/// Component of the events about machines.
-const COMPONENT: &str = "cluster-autoscaler-provider";
 
 /// The machines of one namespace, and the requests that change them.
 #[derive(Clone)]

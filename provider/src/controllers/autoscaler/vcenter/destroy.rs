@@ -4,7 +4,7 @@ use provider_vcenter::CallError;
 use uuid::Uuid;
 
 use super::{
-    super::group::GroupId,
+    super::{group::GroupId, plan::MachineChange},
     VcenterMachines,
     failure::{Shows, Trouble},
     journal::{Intent, IntentState},
@@ -78,12 +78,17 @@ impl VcenterMachines {
             return Err(Trouble::other("VM_DELETE_FAILED", "the journal failed", Shows::Never));
         }
         let cause = self.cause(instance);
-        let cause = cause.map_or("an earlier run".to_owned(), |it| it.to_string());
         if was_destroyed {
+            let cause = self.report(&intent, cause, &MachineChange::Deleted);
             tracing::info!(group = %intent.group, machine = %intent.name, provider_id = %intent.provider_id(), %cause, "destroyed a machine");
             self.0.metrics.machine_deleted(GroupId::of_clones(&intent.group).as_str());
         } else {
-            tracing::info!(group = %intent.group, machine = %intent.name, %cause, "gave up a machine that does not exist");
+            // An earlier process may have destroyed a machine that it had made.
+            if intent.object.is_some() {
+                self.report(&intent, cause.clone(), &MachineChange::Deleted);
+            }
+            let cause = cause.as_ref().map(ToString::to_string);
+            tracing::info!(group = %intent.group, machine = %intent.name, cause, "gave up a machine that does not exist");
         }
         Ok(())
     }

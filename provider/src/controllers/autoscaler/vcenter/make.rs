@@ -8,7 +8,10 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    super::group::{BootstrapFormat, CloneShape, Group, GroupId, Shape},
+    super::{
+        group::{BootstrapFormat, CloneShape, Group, GroupId, Shape},
+        plan::{Cause, MachineChange},
+    },
     VcenterMachines,
     failure::{Shows, Trouble},
     journal::{Intent, IntentState, Journal},
@@ -43,6 +46,7 @@ impl VcenterMachines {
         let _permit = self.0.making.acquire().await;
         // After an error nothing is known about the machine, so that it may exist.
         let found = self.look(instance).await?;
+        let cause = self.cause(instance);
         let plan = match self.plan(instance) {
             Ok(Some(plan)) => plan,
             Ok(None) => return Ok(()),
@@ -76,7 +80,7 @@ impl VcenterMachines {
             let task = task.map_err(|err| Trouble::of_call(&err))?;
             self.finish(&task).await?;
         }
-        self.complete(instance, &machine).await
+        self.complete(instance, &machine, cause).await
     }
 
     /// Does what a machine needs before it is powered on.
@@ -284,7 +288,12 @@ impl VcenterMachines {
     }
 
     /// Notes that a machine has been powered on. If the note fails, a later attempt makes it again.
-    async fn complete(&self, instance: Uuid, machine: &Detail) -> Result<(), Trouble> {
+    async fn complete(
+        &self,
+        instance: Uuid,
+        machine: &Detail,
+        cause: Option<Cause>,
+    ) -> Result<(), Trouble> {
         let disks: Vec<(i32, Uuid)> = machine
             .disks
             .iter()
@@ -305,11 +314,10 @@ impl VcenterMachines {
         if !self.note(made).await {
             return Err(Trouble::other("VM_CREATE_FAILED", "the journal failed", Shows::Never));
         }
-        let cause = self.cause(instance);
         let mut state = self.state();
         state.work(instance).made_at = Some(tokio::time::Instant::now());
         let Some(intent) = state.journal.find(instance) else { return Ok(()) };
-        let cause = cause.map_or("an earlier run".to_owned(), |it| it.to_string());
+        let cause = self.report(intent, cause, &MachineChange::Created);
         tracing::info!(group = %intent.group, machine = %intent.name, provider_id = %intent.provider_id(), object = %machine.seen.object, %cause, "created a machine");
         self.0.metrics.machine_created(GroupId::of_clones(&intent.group).as_str());
         Ok(())

@@ -45,11 +45,12 @@ use self::{
 };
 use super::{
     group::GroupId,
-    plan::Cause,
+    plan::{Cause, MachineChange, MachineEvent},
     replacements::Replacements,
     tokens::{BootstrapTokens, Workload},
 };
 use crate::{
+    cluster::{Events, Subject},
     model::Clock,
     tasks::Tasks,
     telemetry::{AutoscalerMetrics, Telemetry},
@@ -78,6 +79,8 @@ struct Shared {
     vcenter: Vcenter,
     read_bootstrap: BootstrapReader,
     metrics: Arc<AutoscalerMetrics>,
+    /// Recorder of the events about machines; `None` if the server knows no cluster for them.
+    events: Option<Events>,
     clock: Clock,
     keeper: Keeper,
     state: Mutex<State>,
@@ -97,6 +100,7 @@ impl VcenterMachines {
         vcenter: Vcenter,
         read_bootstrap: BootstrapReader,
         (journal, tokens): (AutoscalerJournal, Option<(BootstrapTokens, u64)>),
+        events: Option<Events>,
         clock: Clock,
         telemetry: &Telemetry,
     ) -> Self {
@@ -109,6 +113,7 @@ impl VcenterMachines {
             vcenter,
             read_bootstrap,
             metrics: telemetry.autoscaler(),
+            events,
             clock,
             keeper: Keeper::new(store),
             state: Mutex::new(State::new(content)),
@@ -158,8 +163,8 @@ impl VcenterMachines {
     }
 
     /// Works on a machine once.
-    async fn attempt(&self, instance: Uuid, state: IntentState) {
-        let result = match state {
+    async fn attempt(&self, instance: Uuid, wanted: IntentState) {
+        let result = match wanted {
             IntentState::Deleting => self.destroy(instance).await,
             _ => self.make(instance).await,
         };
@@ -169,14 +174,18 @@ impl VcenterMachines {
         work.is_busy = false;
         match result {
             Ok(()) => work.succeeded(),
+            // The failure is that of a step that is not wanted any more.
+            Err(_) if intent.as_ref().is_some_and(|it| it.state != wanted) => {}
             Err(trouble) => {
                 let (failure, shows) = (trouble.failure.clone(), trouble.shows);
                 let is_shown = work.failed(trouble);
                 let is_logged = shows != Shows::Never || is_shown || work.has_failed_often();
+                let cause = work.cause.clone();
                 if let Some(intent) = intent.filter(|_| is_logged) {
                     tracing::warn!(group = %intent.group, machine = %intent.name, code = %failure.code, error = %failure.message, "working on a machine failed; retrying");
                     if is_shown {
                         self.0.metrics.machine_failed(GroupId::of_clones(&intent.group).as_str());
+                        self.report(&intent, cause, &failed(&intent, failure.message));
                     }
                 }
             }
@@ -192,6 +201,17 @@ impl VcenterMachines {
 
     fn cause(&self, instance: Uuid) -> Option<Cause> {
         self.state().work(instance).cause.clone()
+    }
+
+    /// Records the event about a change of a machine. Without `cause`, an earlier process of the server
+    /// was asked for the change. Returns the text of the cause.
+    fn report(&self, intent: &Intent, cause: Option<Cause>, change: &MachineChange) -> Cause {
+        let cause = cause.unwrap_or_else(|| Cause::earlier(&GroupId::of_clones(&intent.group)));
+        if let Some(events) = &self.0.events {
+            let MachineEvent { severity, reason, message } = change.event(&cause);
+            events.record_about(Subject::future_node(&intent.name), severity, reason, message);
+        }
+        cause
     }
 
     /// Finds the machine by its instance UUID; `None` if vCenter shows none.
@@ -254,6 +274,14 @@ impl VcenterMachines {
         }
         let text = format!("{task} has not ended within an hour");
         Err(Trouble::other("VM_CREATE_FAILED", &text, Shows::AfterGrace).of_running())
+    }
+}
+
+/// Returns the change that failed.
+fn failed(intent: &Intent, why: String) -> MachineChange {
+    match intent.state {
+        IntentState::Deleting => MachineChange::NotDeleted(why),
+        _ => MachineChange::NotCreated(why),
     }
 }
 

@@ -88,6 +88,8 @@ pub(super) struct Work {
     pub(super) made_at: Option<Instant>,
     /// The failure of the last attempt, and the time of the first one.
     trouble: Option<(Trouble, Instant)>,
+    /// Code of the last failure that was told as one that the autoscaler learns of.
+    told: Option<String>,
     n_failures: u32,
     not_before: Option<Instant>,
     /// Number of views in a row without the machine.
@@ -105,16 +107,20 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Counts a failed attempt, and returns true if the autoscaler learns of the failure from now
-    /// on.
+    /// Counts a failed attempt, and returns true if the autoscaler learns of a failure with this code
+    /// that was not told yet.
     pub(super) fn failed(&mut self, trouble: Trouble) -> bool {
-        let was_shown = self.shown().is_some();
         let since = self.trouble.as_ref().map_or_else(Instant::now, |(_, since)| *since);
         let pause = FIRST_PAUSE.saturating_mul(1 << self.n_failures.min(8)).min(LONGEST_PAUSE);
         self.n_failures += 1;
         self.not_before = Some(Instant::now() + pause);
         self.trouble = Some((trouble, since));
-        !was_shown && self.shown().is_some()
+        let shown = self.shown().map(|it| it.failure.code.clone());
+        let is_new = shown.is_some() && shown != self.told;
+        if is_new {
+            self.told = shown;
+        }
+        is_new
     }
 
     /// True if the number of failures in a row has just become one that the log tells, whatever the
@@ -124,7 +130,7 @@ impl Work {
     }
 
     pub(super) fn succeeded(&mut self) {
-        (self.trouble, self.n_failures, self.not_before) = (None, 0, None);
+        (self.trouble, self.told, self.n_failures, self.not_before) = (None, None, 0, None);
     }
 
     /// Returns the failure that the autoscaler learns of.
@@ -401,6 +407,23 @@ mod tests {
         state.use_groups(groups(&["a", "b"]));
         assert!(begins(&state, "the journal is new, and the marks"), "also after a reload");
         assert_eq!(state.strays.len(), 2, "what is known of the groups stays known");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_shows_after_a_grace_period_is_told_once_per_code() {
+        let mut work = Work::default();
+        let mut told = Vec::new();
+        for code in ["A", "A", "A", "B", "B", "A"] {
+            for _ in 0..5 {
+                tokio::time::advance(GRACE / 4).await;
+                if work.failed(Trouble::other(code, "text", Shows::AfterGrace)) {
+                    told.push(code);
+                }
+            }
+        }
+        assert_eq!(told, ["A", "B", "A"]);
+        work.succeeded();
+        assert!(!work.failed(Trouble::other("A", "text", Shows::AfterGrace)), "a new grace period");
     }
 
     #[tokio::test]

@@ -241,7 +241,8 @@ async fn the_token_of_a_clone_is_in_no_log_journal_error_or_metric() {
     let ids = server.clones().await;
     server.delete(GROUP, &[&ids[0]]).await.unwrap();
     wait(120).await;
-    let shown = format!("{shown} {}", clones.journal.text());
+    let events = clones.world.send(false, "GET", "/api/v1/namespaces/default/events", None).await;
+    let shown = format!("{shown} {} {events}", clones.journal.text());
     assert_hidden(&tokens, &shown);
     server.stop().await;
 }

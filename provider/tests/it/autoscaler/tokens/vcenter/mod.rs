@@ -1,6 +1,7 @@
 //! Tests of bootstrap tokens of clones, over a vCenter and the workload cluster of a sim, in virtual
 //! time. The machines boot, and join only with a valid token.
 
+mod events;
 mod failures;
 mod world;
 

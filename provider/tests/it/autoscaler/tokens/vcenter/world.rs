@@ -34,6 +34,9 @@ pub(super) const GROUPS: &str = "groups:
     bootstrap: {file: user-data, token: {ttl: 1h}}
 ";
 
+/// Role for events about clones.
+const EVENTS_ROLE: &str = include_str!("../../../../../deploy/autoscaler-events-role.yaml");
+
 /// A journal in memory, which outlives the processes of the server.
 #[derive(Clone, Default)]
 pub(super) struct Journal(Arc<Mutex<Option<String>>>);
@@ -92,6 +95,7 @@ impl Clones {
         let groups = Arc::new(Mutex::new(GROUPS.to_owned()));
         let world = World { sim, groups, supervisor: workload.clone(), workload };
         world.grant(ROLES[2], false).await;
+        world.grant(EVENTS_ROLE, false).await;
         let user_data = Arc::new(Mutex::new(USER_DATA.as_bytes().to_vec()));
         Self { world, journal: Journal::default(), user_data }
     }
@@ -153,7 +157,7 @@ impl Clones {
         let link = VcenterLink {
             config: config.vcenters.remove(0),
             transport: from_service(sim.vcenter(VCENTER).unwrap().service("autoscaler")),
-            cluster: None,
+            cluster: Some(client(sim.cluster().service("events"), TOKEN)),
             secret_files: None,
         };
         let journal = AutoscalerJournal::open(Arc::new(self.journal.clone()), &clock, seed).await;
