@@ -8,52 +8,23 @@ use conformance::lab::autoscaler::{
     Session, Transcript,
 };
 use prost::Message as _;
-use sim::faults::{Action, KubeStatus, Rule};
-use sim::world::objects::GroupResource;
-use sim::world::supervisor::OperatorChange;
-use sim::world::{Command, ControlPlane, World};
+use sim::world::Command;
 
-use super::super::autoscaler::{objects, running};
-use super::draw::{Change, Event, Failure, Of, Stranger, Weather};
-use super::judge::{self, Bounds, Ids, Outcome, Seen, Sent};
+use super::draw::{Change, Event, Of, Stranger, Weather};
+use super::judge::{self, Ids, Outcome, Seen, Sent};
+use super::platform::Platform;
 
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Time after which the server has seen each change of an object.
-const SETTLES: Duration = Duration::from_secs(1);
-/// Time of a call to a slow Supervisor.
-const SLOW: Duration = Duration::from_millis(20);
 /// Time after which failed increases are undone and each machine is made or gone.
 const CALM: Duration = Duration::from_secs(1500);
 const UNKNOWN: &str = "vsphere://00000000-0000-4000-8000-000000000009";
-const FILE: &str = "groups:
-- name: workers
-  max: 5
-  machine: &machine {className: best-effort-small, imageName: vmi-0123456789abcdef0, storageClass: gold,
-                     bootstrap: {secretName: workers-bootstrap}}
-- {name: others, min: 1, max: 4, machine: *machine}
-";
-
 impl Of {
     const ALL: [Self; 2] = [Self::Workers, Self::Others];
-
-    fn id(self) -> &'static str {
-        match self {
-            Self::Workers => "VirtualMachine/workloads/workers",
-            Self::Others => "VirtualMachine/workloads/others",
-        }
-    }
 
     fn other(self) -> Self {
         match self {
             Self::Workers => Self::Others,
             Self::Others => Self::Workers,
-        }
-    }
-
-    fn bounds(self) -> Bounds {
-        match self {
-            Self::Workers => Bounds { min: 0, max: 5 },
-            Self::Others => Bounds { min: 1, max: 4 },
         }
     }
 }
@@ -109,6 +80,7 @@ impl Exercised {
 
 /// The server in a history.
 pub(super) struct Play {
+    platform: Platform,
     ours: Ours,
     seed: u64,
     /// The last reading of each group.
@@ -124,9 +96,10 @@ pub(super) struct Play {
 
 impl Play {
     /// Starts the server with a machine in the group whose minimum is one.
-    pub(super) async fn start() -> Result<Self, String> {
-        let ours = Ours::start(FILE.to_owned(), 1, false).await?;
+    pub(super) async fn start(platform: Platform) -> Result<Self, String> {
+        let ours = platform.start().await?;
         let mut play = Self {
+            platform,
             ours,
             seed: 1,
             seen: BTreeMap::new(),
@@ -137,9 +110,9 @@ impl Play {
             exercised: Exercised::default(),
         };
         let session = play.session().await?;
-        session.increase(Of::Others.id(), 1).await.map_err(|err| err.to_string())?;
+        session.increase(platform.id(Of::Others), 1).await.map_err(|err| err.to_string())?;
         for of in Of::ALL {
-            play.templates.insert(of, template(&session, of).await?);
+            play.templates.insert(of, template(&session, platform.id(of)).await?);
             play.seen.insert(of, play.read(of).await?);
         }
         Ok(play)
@@ -152,25 +125,15 @@ impl Play {
         Ok(Session::new(channel, Generation::G3, DEADLINE, transcript, asked))
     }
 
-    /// Returns the provider IDs of the machines that exist in vCenter.
-    fn materialized(&self) -> Ids {
-        let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
-        self.ours.sim().world().read(|world| {
-            let all = World::state(world).objects(ControlPlane::Supervisor).all(&machines);
-            all.filter(|it| it["status"]["uniqueID"].is_string())
-                .map(|it| format!("vsphere://{}", it["spec"]["biosUUID"].as_str().unwrap()))
-                .collect()
-        })
-    }
-
     async fn read(&self, of: Of) -> Result<Seen, String> {
         let read = async {
             let session =
                 self.session().await.map_err(conformance::lab::autoscaler::CallError::local)?;
-            Answer::Ok((session.target(of.id()).await?, session.instances(of.id()).await?))
+            let group = self.platform.id(of);
+            Answer::Ok((session.target(group).await?, session.instances(group).await?))
         };
         let (target, instances) = read.await.map_err(|err| format!("a read failed: {err}"))?;
-        Ok(Seen::new(target, &instances, &self.materialized()))
+        Ok(Seen::new(target, &instances, &self.platform.materialized(&self.ours)))
     }
 
     /// Reads both groups, and judges what holds at any time.
@@ -182,7 +145,7 @@ impl Play {
             let left: Ids = before.ids().difference(&now.ids()).cloned().collect();
             gone.extend(left.iter().cloned());
             self.remembered.entry(of).or_default().extend(left);
-            judge::reading(&now, gone, of.bounds())?;
+            judge::reading(&now, gone, self.platform.bounds(of))?;
             self.seen.insert(of, now);
         }
         let [one, two] = Of::ALL.map(|of| self.seen[&of].ids());
@@ -223,11 +186,11 @@ impl Play {
     /// Sends a change, and waits for its answer.
     async fn send(&self, of: Of, change: &Change, is_calm: bool) -> Result<Sent, String> {
         let (nodes, named) = self.nodes(of, change);
-        let session = self.session().await?;
+        let (session, group) = (self.session().await?, self.platform.id(of));
         let answer = match change {
-            Change::Increase(by) => session.increase(of.id(), *by).await,
-            Change::Decrease(by) => session.decrease(of.id(), *by).await,
-            Change::Delete { .. } => session.delete(of.id(), nodes).await,
+            Change::Increase(by) => session.increase(group, *by).await,
+            Change::Decrease(by) => session.decrease(group, *by).await,
+            Change::Delete { .. } => session.delete(group, nodes).await,
         };
         Ok(Sent { change: change.clone(), named, outcome: Outcome::of(&answer), is_calm })
     }
@@ -237,25 +200,25 @@ impl Play {
         let before = self.seen.clone();
         sent.iter().for_each(|it| self.exercised.outcome(it, &before[&of]));
         self.look().await?;
-        judge::changes(sent, &before[&of], &self.seen[&of], of.bounds())?;
+        let bounds = self.platform.bounds(of);
+        judge::changes(sent, &before[&of], &self.seen[&of], bounds)?;
         let (was, is) = (before[&of.other()].ids(), self.seen[&of.other()].ids());
         if was != is {
             return Err(format!("the other group had {was:?} and has {is:?}"));
         }
-        tokio::time::sleep(SETTLES).await;
+        tokio::time::sleep(self.platform.settles()).await;
         self.look().await?;
-        judge::changes(sent, &before[&of], &self.seen[&of], of.bounds())
-            .map_err(|why| format!("a second later: {why}"))
+        judge::changes(sent, &before[&of], &self.seen[&of], bounds)
+            .map_err(|why| format!("later: {why}"))
     }
 
     async fn change(&mut self, of: Of, change: &Change, weather: Weather) -> Result<(), String> {
         let sent = match weather {
             Weather::Calm => self.send(of, change, true).await?,
             Weather::Failure(failure, nth) => {
-                let rule = failure.rule(nth);
-                let guard = self.ours.sim().fault(rule).map_err(|err| err.to_string())?;
+                let failure = self.platform.disturb(&self.ours, failure, nth)?;
                 let sent = self.send(of, change, false).await?;
-                drop(guard);
+                drop(failure);
                 sent
             }
             Weather::Killed(after) => {
@@ -277,11 +240,9 @@ impl Play {
         Ok(())
     }
 
-    /// Sends a change to a server with a slow Supervisor, and waits at most so many milliseconds.
+    /// Sends a change to a server with a slow platform, and waits at most so many milliseconds.
     async fn cut_short(&self, of: Of, change: &Change, after: u16) -> Result<Sent, String> {
-        let slow = Rule::new("slow", [Action::Delay(SLOW)]).on(sim::Face::Supervisor);
-        let slow = self.ours.sim().fault(slow.user_agent(Ours::AGENT));
-        let _slow = slow.map_err(|err| err.to_string())?;
+        let _slow = self.platform.slow_down(&self.ours)?;
         tokio::select! {
             biased;
             sent = self.send(of, change, true) => sent,
@@ -299,7 +260,9 @@ impl Play {
         self.exercised.note("kills");
         self.seed += 1;
         self.ours.kill();
-        self.ours.run(self.seed).await
+        self.ours.run(self.seed).await?;
+        tokio::time::sleep(self.platform.starts()).await;
+        Ok(())
     }
 
     pub(super) async fn event(&mut self, event: &Event) -> Result<(), String> {
@@ -319,10 +282,8 @@ impl Play {
                 Ok(())
             }
             Event::Hold(holds) => {
-                let change =
-                    OperatorChange { reconciles: Some(!holds), ..OperatorChange::default() };
-                self.apply(Command::SetVmOperator(change))?;
-                self.unchanged("VM Operator").await
+                self.hold(*holds)?;
+                self.unchanged("the hold").await
             }
             Event::Break(breaks) => self.break_configuration(*breaks).await,
             Event::Destroy(of, pick) => self.destroy(*of, *pick).await,
@@ -335,8 +296,10 @@ impl Play {
         }
     }
 
-    fn apply(&self, command: Command) -> Result<(), String> {
-        self.ours.sim().apply(command).map(drop).map_err(|err| format!("{err:?}"))
+    fn hold(&self, holds: bool) -> Result<(), String> {
+        let apply = |command: Command| self.ours.sim().apply(command).map(drop);
+        let mut commands = self.platform.hold(holds).into_iter();
+        commands.try_for_each(apply).map_err(|err| format!("{err:?}"))
     }
 
     async fn act(&self, act: Act) -> Result<(), String> {
@@ -365,13 +328,19 @@ impl Play {
             return Ok(());
         }
         self.exercised.note("repeated deletions");
-        let answer = self.session().await?.delete(of.id(), nodes).await;
+        let answer = self.session().await?.delete(self.platform.id(of), nodes).await;
         answer.map_err(|err| format!("P7: a repeated deletion fails: {err}"))?;
         self.unchanged("P7: after a repeated deletion").await
     }
 
-    /// P13: gives up an instance without machine, and then deletes it by name.
+    /// P13: gives up an instance without machine, and then deletes it by name. Over a vCenter first makes
+    /// an instance whose machine cannot be made, because a server gives up no other.
     async fn give_up_and_delete(&mut self, of: Of, pick: u8) -> Result<(), String> {
+        if self.platform == Platform::Vcenter {
+            self.break_configuration(true).await?;
+            let increased = self.send(of, &Change::Increase(1), true).await?;
+            self.judged(of, &[increased]).await?;
+        }
         let before = self.seen[&of].clone();
         let decreased = self.send(of, &Change::Decrease(-1), true).await?;
         let is_done = decreased.outcome == Outcome::Done;
@@ -382,31 +351,36 @@ impl Play {
         let left: Vec<String> = before.ids().difference(&self.seen[&of].ids()).cloned().collect();
         let [victim] = &left[..] else { return Err(format!("P8: {left:?} were given up")) };
         let node = SentNode::fake(victim, "unregistered");
-        let answer = self.session().await?.delete(of.id(), [node]).await;
+        let answer = self.session().await?.delete(self.platform.id(of), [node]).await;
         answer.map_err(|err| format!("P13: deleting what was given up fails: {err}"))?;
         self.unchanged("P13: after the deletion of what was given up").await
     }
 
     async fn break_configuration(&mut self, breaks: bool) -> Result<(), String> {
         match (breaks, self.is_broken) {
-            (true, false) => self.act(Act::BreakConfiguration).await?,
+            (true, false) => self.act(self.platform.breaks()).await?,
             (false, true) => self.act(Act::Release).await?,
             _ => return Ok(()),
         }
         self.is_broken = breaks;
         // A failure shows after a minute.
         tokio::time::sleep(Duration::from_secs(90)).await;
-        self.unchanged("the Secret").await
+        self.unchanged("the failure of creations").await
     }
 
-    /// Other hands delete the VirtualMachine of an instance: the instance goes, and no other.
+    /// Other hands delete the machine of an instance that runs: the instance goes, and no other. On a
+    /// Supervisor they delete the VirtualMachine, of any instance.
     async fn destroy(&mut self, of: Of, pick: u8) -> Result<(), String> {
         let live = self.seen[&of].ids();
-        let Some(at) = usize::from(pick).checked_rem(live.len()) else { return Ok(()) };
-        let victim = live.iter().nth(at).unwrap().clone();
+        let candidates = match self.platform {
+            Platform::Supervisor => live.clone(),
+            Platform::Vcenter => self.seen[&of].running.clone(),
+        };
+        let Some(at) = usize::from(pick).checked_rem(candidates.len()) else { return Ok(()) };
+        let victim = candidates.iter().nth(at).unwrap().clone();
         self.exercised.note("foreign deletions");
         self.act(Act::DestroyMachine(victim.clone())).await?;
-        tokio::time::sleep(SETTLES).await;
+        tokio::time::sleep(self.platform.settles()).await;
         let (mut wanted, other) = (live, self.seen[&of.other()].ids());
         wanted.remove(&victim);
         self.look().await?;
@@ -416,7 +390,7 @@ impl Play {
         Ok(())
     }
 
-    /// The Supervisor does not answer. Reads answer as before, and no change takes effect.
+    /// The platform does not answer. Reads answer as before, and no change takes effect.
     async fn outage(&mut self, seconds: u16) -> Result<(), String> {
         self.act(Act::StopBackend).await?;
         tokio::time::sleep(Duration::from_secs(seconds.into())).await;
@@ -424,6 +398,8 @@ impl Play {
         let sent = self.send(Of::Workers, &Change::Increase(1), false).await?;
         self.judged(Of::Workers, &[sent]).await?;
         self.act(Act::StartBackend).await?;
+        // Over a vCenter this act ends each failure.
+        self.is_broken &= self.platform == Platform::Supervisor;
         tokio::time::sleep(Duration::from_secs(90)).await;
         self.unchanged("after an outage").await
     }
@@ -443,11 +419,11 @@ impl Play {
             for id in self.seen[&of].ids() {
                 let found = session.group_of(SentNode::new(&id, "n")).await;
                 let found = found.map_err(|err| format!("P9: {err}"))?.map(|it| it.id);
-                if found.as_deref() != Some(of.id()) {
+                if found.as_deref() != Some(self.platform.id(of)) {
                     return Err(format!("P9: {id} of {of:?} belongs to {found:?}"));
                 }
             }
-            if template(&session, of).await? != self.templates[&of] {
+            if template(&session, self.platform.id(of)).await? != self.templates[&of] {
                 return Err(format!("P15: the template of {of:?} changed"));
             }
         }
@@ -457,38 +433,20 @@ impl Play {
     /// Ends all failures. After a while all machines run, and those of deleted instances are gone.
     pub(super) async fn end(&mut self) -> Result<(), String> {
         self.act(Act::Release).await?;
-        let change = OperatorChange { reconciles: Some(true), ..OperatorChange::default() };
-        self.apply(Command::SetVmOperator(change))?;
+        self.hold(false)?;
         tokio::time::sleep(CALM).await;
         self.unchanged("P14: at the end").await?;
         let (live, deleting): (BTreeSet<String>, Vec<usize>) = (
             Of::ALL.iter().flat_map(|of| self.seen[of].ids()).collect(),
             Of::ALL.iter().map(|of| self.seen[of].deleting.len()).collect(),
         );
-        let machines: BTreeSet<String> = running(self.ours.sim()).into_iter().collect();
-        if machines != live || objects(self.ours.sim()) != live.len() || deleting != [0, 0] {
-            let n = objects(self.ours.sim());
+        let (machines, n) = self.platform.machines(&self.ours);
+        if machines != live || n != live.len() || deleting != [0, 0] {
             return Err(format!(
-                "P14: {live:?} are listed and {deleting:?} are being deleted; the machines are {machines:?}, with {n} objects"
+                "P14: {live:?} are listed and {deleting:?} are being deleted; the machines {machines:?} run, and {n} exist"
             ));
         }
         self.reads().await
-    }
-}
-
-impl Failure {
-    fn rule(self, nth: u8) -> Rule {
-        let action = match self {
-            Self::Refused => Action::KubeStatus(KubeStatus::new(500)),
-            Self::Forbidden => Action::KubeStatus(KubeStatus::new(403)),
-            Self::CutBefore | Self::CutAfter => Action::Reset,
-        };
-        let rule = Rule::new("failure", [action])
-            .on(sim::Face::Supervisor)
-            .user_agent(Ours::AGENT)
-            .op(["create virtualmachines", "delete virtualmachines", "get virtualmachines"])
-            .nth(nth.into());
-        if matches!(self, Self::CutAfter) { rule.applied() } else { rule }
     }
 }
 
@@ -496,7 +454,7 @@ fn deletion(pick: u8) -> Change {
     Change::Delete { picks: vec![pick], stranger: None, says_failed: false }
 }
 
-async fn template(session: &Session, of: Of) -> Result<Node, String> {
-    let template = session.template(of.id()).await.map_err(|err| format!("P15: {err}"))?;
+async fn template(session: &Session, group: &str) -> Result<Node, String> {
+    let template = session.template(group).await.map_err(|err| format!("P15: {err}"))?;
     Node::decode(&*template.new).map_err(|err| err.to_string())
 }

@@ -29,7 +29,7 @@ use sim::world::{Command, Completion, Step, Topology, World, objects};
 use super::autoscaler_server::Server;
 
 pub(crate) const GROUP: &str = "vcenter/workers";
-const OTHER: &str = "vcenter/others";
+pub(crate) const OTHER: &str = "vcenter/others";
 const FAILED_PRECONDITION: i32 = 9;
 const UNAVAILABLE: i32 = 14;
 

@@ -1,7 +1,8 @@
 //! Our server over the vCenter of a sim: a template, a tag and the journal.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use provider::{
     AutoscalerBackend, AutoscalerJournal, Clock, Config, InputError, JournalError, JournalStore,
@@ -41,8 +42,10 @@ pub struct MemoryJournal(Arc<Content>);
 struct Content {
     text: Mutex<Option<String>>,
     is_refusing: AtomicBool,
+    /// Duration of a write in milliseconds.
+    write_time: AtomicU64,
     /// Number of writes.
-    n_writes: std::sync::atomic::AtomicUsize,
+    n_writes: AtomicUsize,
 }
 
 impl MemoryJournal {
@@ -59,6 +62,13 @@ impl MemoryJournal {
     /// Makes writes fail, or not.
     pub fn refuse(&self, is_refusing: bool) {
         self.0.is_refusing.store(is_refusing, Ordering::Relaxed);
+    }
+
+    /// Makes each write take this time, half of it before the write takes effect and half after. Parts
+    /// of a millisecond do not count.
+    pub fn slow_down(&self, write_time: Duration) {
+        let millis = u64::try_from(write_time.as_millis()).unwrap_or(u64::MAX);
+        self.0.write_time.store(millis, Ordering::Relaxed);
     }
 
     /// Returns the number of writes.
@@ -81,8 +91,11 @@ impl JournalStore for MemoryJournal {
         if self.0.is_refusing.load(Ordering::Relaxed) {
             return Err(JournalError::Failed("the lab refuses the write".to_owned()));
         }
+        let half = Duration::from_millis(self.0.write_time.load(Ordering::Relaxed)) / 2;
+        tokio::time::sleep(half).await;
         self.set(Some(text.to_owned()));
         self.0.n_writes.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(half).await;
         Ok(())
     }
 }
@@ -176,7 +189,7 @@ pub(super) fn remove_template(sim: &Sim) -> Result<(), String> {
 pub(super) fn hold_tasks(sim: &Sim, is_held: bool) -> Result<(), String> {
     let completion = match is_held {
         true => Completion::WhenTold,
-        false => Completion::After(std::time::Duration::from_millis(500)),
+        false => Completion::After(Duration::from_millis(500)),
     };
     let set = Command::SetTiming { step: Step::Task, completion };
     sim.apply(set).map_err(|err| format!("{err:?}"))?;
