@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 
 use crate::bench::{Baseline, Bench, Bounds, JudgeRequest};
@@ -62,8 +63,13 @@ pub(crate) async fn sample(
     let mut file = results_file(tree, &plan.mode, plan.seed);
     if !plan.without.is_empty() {
         bench.require_checks(&plan.without).await?;
-        // Neither `report` nor a run of all checks may use these results.
-        file.set_extension("part.jsonl");
+        // Neither `report` nor a run of other checks may use these results.
+        let checks: BTreeSet<&str> = plan.without.iter().map(String::as_str).collect();
+        let digest = Sha256::digest(checks.into_iter().collect::<Vec<_>>().join(","));
+        file.set_extension(format!(
+            "without-{:02x}{:02x}{:02x}{:02x}.jsonl",
+            digest[0], digest[1], digest[2], digest[3]
+        ));
     }
     let mut results: BTreeMap<String, MutantResult> = known(&file)?;
     results.retain(|name, _| chosen.iter().any(|it| it.name == *name));
