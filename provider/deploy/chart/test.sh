@@ -63,7 +63,8 @@ KUBECONFIG
 }
 judged() { # MANIFESTS NAMESPACE: true if a real API server accepts them with every field, and only the host network violates the level `restricted`
   local client=("$kubectl" --server "$KUBE_SERVER" --token "$KUBE_TOKEN" --insecure-skip-tls-verify) warned
-  "${client[@]}" create namespace "$2" >/dev/null 2>&1 || true
+  local one
+  for one in "$2" $(sed -nE 's/^  namespace: "?([a-z0-9-]+)"?$/\1/p' "$1" | sort -u); do "${client[@]}" create namespace "$one" >/dev/null 2>&1 || true; done
   "${client[@]}" label --overwrite namespace "$2" pod-security.kubernetes.io/warn=restricted >/dev/null
   "${client[@]}" create --dry-run=server --validate=strict -f "$1" 2>&1 || return
   warned=$("${client[@]}" create --dry-run=server -f "$1" 2>&1 >/dev/null | sed -nE 's/^Warning: would violate PodSecurity "restricted:[a-z0-9.]*": //p')
@@ -135,6 +136,9 @@ rules() { # FILE NAME: prints the rules of the role NAME in the file, without co
 diff -u --label provider/tests/it/autoscaler/role.yaml --label 'the role for Cluster API' <(rules "$root/provider/tests/it/autoscaler/role.yaml" vsphere-autoscaler) \
   <(rules "$here/tests/autoscaler-cluster-api-namespace.rendered.yaml" vsphere-autoscaler-cluster-api) ||
   fail "templates/_autoscaler-backend.tpl: write the rules of provider/tests/it/autoscaler/role.yaml, with which the tests run the server"
+diff -u --label autoscaler-events-role.yaml --label 'the role for events' <(rules "$here/../autoscaler-events-role.yaml" vsphere-autoscaler-events) \
+  <(rules "$here/tests/autoscaler-vcenter.rendered.yaml" vsphere-autoscaler-events) ||
+  fail "templates/_autoscaler-backend.tpl: write the rules of ../autoscaler-events-role.yaml"
 if [ -n "${PROVIDER:-}" ]; then
   text_of "$here/../autoscaler.yaml" vsphere-autoscaler-groups >"$scratch/groups.yaml"
   groups_read "$scratch/groups.yaml" || { fail "autoscaler.yaml: groups refused by the provider"; cat "$scratch/said"; }

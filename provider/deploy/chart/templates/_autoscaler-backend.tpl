@@ -1,5 +1,15 @@
 {{- /* What the server needs for its backend: flags, volumes, roles, and the checks of their values. */ -}}
 
+{{- /* The ConfigMap with the configuration, by default that of the cloud controller manager. */ -}}
+{{- define "autoscaler.configMap" -}}
+{{- .Values.autoscaler.vcenter.configMap | default (include "cpi.config" . | fromYaml).name -}}
+{{- end -}}
+
+{{- /* The Secret that the configuration names, by default that of the cloud controller manager. */ -}}
+{{- define "autoscaler.credentials" -}}
+{{- .Values.autoscaler.vcenter.secret | default (include "cpi.config" . | fromYaml).secret.name -}}
+{{- end -}}
+
 {{- /* The directory in which a pod of a server over a vCenter finds bootstrap files. */ -}}
 {{- define "autoscaler.bootstrapDirectory" -}}
 /etc/autoscaler/bootstrap
@@ -43,12 +53,10 @@
 {{- if eq $it.backend "vcenter" -}}
 - name: vcenter
   configMap:
-    name: {{ $it.vcenter.configMap }}
-{{- with $it.vcenter.bootstrapSecret }}
+    name: {{ include "autoscaler.configMap" . }}
 - name: bootstrap
   secret:
-    secretName: {{ . }}
-{{- end }}
+    secretName: {{ $it.vcenter.bootstrapSecret }}
 {{- else if eq $it.backend "cluster-api" -}}
 {{- with $it.clusterApi.secret -}}
 - name: management
@@ -93,7 +101,8 @@
 {{- $roles := list -}}
 {{- if eq $it.backend "vcenter" -}}
 {{- $roles = append $roles (dict "name" "vsphere-autoscaler-journal" "namespace" .Release.Namespace "rules" (include "autoscaler.journalRules" .)) -}}
-{{- with $it.vcenter.secret -}}
+{{- $roles = append $roles (dict "name" "vsphere-autoscaler-events" "namespace" "default" "rules" (include "autoscaler.eventRules" .)) -}}
+{{- if $it.vcenter.credentialsInSecret -}}
 {{- $roles = append $roles (dict "name" "vsphere-autoscaler-vcenter" "namespace" ($it.vcenter.secretNamespace | default $.Release.Namespace) "rules" (include "autoscaler.vcenterRules" $)) -}}
 {{- end -}}
 {{- else if and (include "autoscaler.isManagementCluster" .) $it.clusterApi.namespace -}}
@@ -140,25 +149,35 @@ subjects:
 {{- define "autoscaler.vcenterRules" -}}
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [{{ .Values.autoscaler.vcenter.secret }}]
+  resourceNames: [{{ include "autoscaler.credentials" . }}]
   verbs: [get]
+{{- end -}}
+
+{{- /* Events about machines that become Nodes are in the namespace `default`. */ -}}
+{{- define "autoscaler.eventRules" -}}
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
 {{- end -}}
 
 {{- /* Refuses values that do not fit the backend. */ -}}
 {{- define "autoscaler.checkBackend" -}}
 {{- $it := .Values.autoscaler -}}
 {{- if not (has $it.backend (list "supervisor" "vcenter" "cluster-api")) }}{{ fail (printf "autoscaler.backend: %s: write supervisor, vcenter or cluster-api" (toJson $it.backend)) }}{{ end -}}
+{{- include "autoscaler.checkOtherBackends" $it -}}
 {{- if eq $it.backend "supervisor" -}}
 {{- if not (has $it.supervisor.vmOperatorApiVersion (list "v1alpha5" "v1alpha6")) }}{{ fail (printf "autoscaler.supervisor.vmOperatorApiVersion: %q: write v1alpha5 or v1alpha6" $it.supervisor.vmOperatorApiVersion) }}{{ end -}}
 {{- if not $it.supervisor.secret }}{{ fail "autoscaler.supervisor.secret: \"\": write the name of the Secret with the Supervisor's kubeconfig" }}{{ end -}}
-{{- else if $it.supervisor.kubeconfig -}}
-{{- fail (printf "autoscaler.supervisor.kubeconfig: has no effect with autoscaler.backend %s; leave it out" $it.backend) -}}
 {{- end -}}
 {{- if eq $it.backend "vcenter" -}}
-{{- range $key := tuple "configMap" "journalConfigMap" }}
-{{- if not (get $it.vcenter $key) }}{{ fail (printf "autoscaler.vcenter.%s: \"\": write the name of a ConfigMap" $key) }}{{ end -}}
+{{- if not (kindIs "bool" $it.vcenter.credentialsInSecret) }}{{ fail (printf "autoscaler.vcenter.credentialsInSecret: %s: write true or false" (toJson $it.vcenter.credentialsInSecret)) }}{{ end -}}
+{{- range $key := tuple "secret" "secretNamespace" }}
+{{- $value := get $it.vcenter $key -}}
+{{- if and $value (not $it.vcenter.credentialsInSecret) }}{{ fail (printf "autoscaler.vcenter.%s: %q: has no effect with autoscaler.vcenter.credentialsInSecret=false; set that to true, or leave this out" $key $value) }}{{ end -}}
 {{- end -}}
-{{- if and $it.vcenter.secretNamespace (not $it.vcenter.secret) }}{{ fail (printf "autoscaler.vcenter.secretNamespace: %q: has no effect without autoscaler.vcenter.secret; write the name of the Secret, or leave this out" $it.vcenter.secretNamespace) }}{{ end -}}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" (toString $it.vcenter.journalConfigMap)) }}{{ fail (printf "autoscaler.vcenter.journalConfigMap: %s: write a name of lower-case letters, digits and dashes" (toJson $it.vcenter.journalConfigMap)) }}{{ end -}}
+{{- if not $it.vcenter.bootstrapSecret }}{{ fail "autoscaler.vcenter.bootstrapSecret: \"\": write the name of the Secret with the bootstrap files" }}{{ end -}}
+{{- if and .Values.cloudControllerManager.enabled (eq .Values.mode "supervisor") (not $it.vcenter.configMap) }}{{ fail "autoscaler.vcenter.configMap: \"\": with mode=supervisor the configuration of the cloud controller manager names no vCenter; write the name of another ConfigMap" }}{{ end -}}
 {{- end -}}
 {{- if eq $it.backend "cluster-api" -}}
 {{- $without := "has no effect with autoscaler.backend cluster-api" -}}
@@ -166,6 +185,21 @@ subjects:
 {{- if $it.nodeGroups.enabled }}{{ fail (printf "autoscaler.nodeGroups.enabled: true: %s: the groups are the MachineDeployments and MachineSets; leave it out" $without) }}{{ end -}}
 {{- if $it.bootstrapTokens.enabled }}{{ fail (printf "autoscaler.bootstrapTokens.enabled: true: %s, where the bootstrap provider creates tokens; leave it out" $without) }}{{ end -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* Refuses values of the other backends that differ from their defaults. */ -}}
+{{- define "autoscaler.checkOtherBackends" -}}
+{{- $it := . -}}
+{{- range $section, $defaults := dict
+  "supervisor" (dict "secret" "vsphere-autoscaler-supervisor" "kubeconfig" "" "namespace" "" "vmOperatorApiVersion" "v1alpha5")
+  "vcenter" (dict "configMap" "" "credentialsInSecret" true "secret" "" "secretNamespace" "" "journalConfigMap" "vsphere-autoscaler-journal" "bootstrapSecret" "vsphere-autoscaler-bootstrap")
+  "clusterApi" (dict "secret" "" "namespace" "" "clusterName" "" "reserved" "") }}
+{{- if ne (lower $section) (replace "-" "" $it.backend) }}
+{{- range $key, $default := $defaults }}
+{{- if ne (toString (get (get $it $section) $key)) (toString $default) }}{{ fail (printf "autoscaler.%s.%s: has no effect with autoscaler.backend %s; leave it out" $section $key $it.backend) }}{{ end -}}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- /* Refuses a group whose machines are of another backend. `place` is the group's path, `group` the group, `root` the whole input. */ -}}
@@ -179,9 +213,8 @@ subjects:
 {{- if not (kindIs "map" $machine) }}{{ fail (printf "%s.%s: %s: write a map; docs/autoscaler.md describes the keys" .place $key (toJson $machine)) }}{{ end -}}
 {{- $bootstrap := default dict (get $machine "bootstrap") -}}
 {{- if and (hasKey $bootstrap "token") (not $it.bootstrapTokens.enabled) }}{{ fail (printf "%s.%s.bootstrap.token: the server lacks the roles for bootstrap tokens; set autoscaler.bootstrapTokens.enabled to true" .place $key) }}{{ end -}}
-{{- if and (eq $it.backend "vcenter") (hasKey $bootstrap "file") -}}
+{{- if eq $it.backend "vcenter" -}}
 {{- $directory := include "autoscaler.bootstrapDirectory" .root -}}
-{{- if not $it.vcenter.bootstrapSecret }}{{ fail (printf "%s.clone.bootstrap.file: %q: the pod has no bootstrap files; set autoscaler.vcenter.bootstrapSecret to the Secret with them" .place $bootstrap.file) }}{{ end -}}
-{{- if not (regexMatch (printf "^%s/[^/]+$" $directory) (toString $bootstrap.file)) }}{{ fail (printf "%s.clone.bootstrap.file: %q: the pod has the files of autoscaler.vcenter.bootstrapSecret in %s; write %s/KEY" .place $bootstrap.file $directory $directory) }}{{ end -}}
+{{- if not (regexMatch (printf "^%s/[^/]+$" $directory) (toString $bootstrap.file)) }}{{ fail (printf "%s.clone.bootstrap.file: %s: the pod has the files of autoscaler.vcenter.bootstrapSecret in %s; write %s/KEY" .place (toJson $bootstrap.file) $directory $directory) }}{{ end -}}
 {{- end -}}
 {{- end -}}
