@@ -47,7 +47,7 @@ KUBECONFIG
   local backend=(--supervisor-kubeconfig="$scratch/kubeconfig")
   if grep -q ' clone:$' "$1"; then
     rm -f "$scratch/journal"
-    echo '{"global": {"user": "it", "password": "it", "insecureFlag": true}, "vcenter": {"127.0.0.1": {"port": 9}}}' >"$scratch/vcenter.conf"
+    echo '{"global": {"user": "it", "password": "it", "insecureFlag": true}, "vcenter": {"127.0.0.1": {"server": "127.0.0.1", "port": 9}}}' >"$scratch/vcenter.conf"
     backend=(--backend=vcenter --cloud-config="$scratch/vcenter.conf" --journal="$scratch/journal")
   fi
   timeout 20 "$PROVIDER" autoscaler --groups="$1" "${backend[@]}" \
