@@ -1,13 +1,14 @@
 //! Events about clones: each says which call of the autoscaler asked for the change.
 
 use serde_json::Value;
-use sim::faults::Action;
+use sim::faults::{Action, Rule};
 
 use super::{
     super::wait,
     names,
     world::{Clones, GROUP},
 };
+use crate::capacity::s;
 
 /// Event about a machine: reason, name of the Node, and message.
 type About = (String, String, String);
@@ -94,5 +95,51 @@ async fn a_clone_that_fails_has_one_event_whatever_the_number_of_attempts() {
     let all = events(&clones).await;
     let made: Vec<&About> = all.iter().filter(|it| it.0 == "ScaledUp").collect();
     assert!(matches!(&made[..], [it] if it.1 == *name), "{all:?}");
+    server.stop().await;
+}
+
+/// A machine that vCenter destroyed before the process ended, without an answer to the server.
+#[tokio::test(start_paused = true)]
+async fn a_clone_that_an_earlier_process_destroyed_has_an_event() {
+    let (clones, mut known) = (Clones::new().await, Vec::new());
+    let server = clones.start(1).await;
+    server.increase(GROUP, 1).await.unwrap();
+    wait(120).await;
+    assert_eq!(new_events(&clones, &mut known).await.len(), 1);
+    let ids = server.clones().await;
+    let lost = Rule::new("lost", [Action::Blackhole]).on(sim::Face::Soap).op(["Destroy_Task"]);
+    let lost = clones.world.sim.fault(lost.applied()).unwrap();
+    server.delete(GROUP, &[&ids[0]]).await.unwrap();
+    wait(20).await;
+    assert_eq!((clones.n_calls("Destroy_Task"), clones.clones().len()), (1, 0));
+    assert_eq!(new_events(&clones, &mut known).await, []);
+    server.stop().await;
+    drop(lost);
+    let server = clones.start(2).await;
+    wait(120).await;
+    let deleted = new_events(&clones, &mut known).await;
+    assert!(matches!(&deleted[..], [(reason, ..)] if reason == "ScaledDown"), "{deleted:?}");
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_fails_after_its_deletion_delays_nothing_and_has_no_event() {
+    let clones = Clones::new().await;
+    let server = clones.start(1).await;
+    let full = [Action::Delay(s(20)), Action::soap_fault("InsufficientResourcesFault")];
+    let slow = Rule::new("slow", full).on(sim::Face::Soap).op(["PowerOnVM_Task"]);
+    let slow = clones.world.sim.fault(slow).unwrap();
+    server.increase(GROUP, 1).await.unwrap();
+    wait(10).await;
+    assert_eq!((clones.n_calls("PowerOnVM_Task"), clones.clones().len()), (1, 1));
+    let ids = server.clones().await;
+    server.delete(GROUP, &[&ids[0]]).await.unwrap();
+    wait(14).await;
+    assert_eq!(clones.clones(), [], "the power-on failed some seconds ago");
+    drop(slow);
+    wait(60).await;
+    let all = events(&clones).await;
+    let reasons: Vec<&str> = all.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!(reasons, ["ScaledDown"], "{all:?}");
     server.stop().await;
 }
