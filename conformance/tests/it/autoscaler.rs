@@ -17,6 +17,10 @@ use sim::{RuleGuard, Sim};
 
 use super::autoscaler_server::Server;
 
+/// Machines of a group, in a file with groups.
+pub(crate) const MACHINE: &str = "machine: {className: best-effort-small, \
+                                  imageName: vmi-0123456789abcdef0, storageClass: gold, \
+                                  bootstrap: {secretName: workers-bootstrap}}";
 pub(crate) const GROUP: &str = "VirtualMachine/workloads/workers";
 const OTHER: &str = "VirtualMachine/workloads/others";
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -29,11 +33,9 @@ const fn s(seconds: u64) -> Duration {
 
 /// A file with the groups `workers` and `others`.
 fn file(min: u32) -> String {
-    let machine = "{className: best-effort-small, imageName: vmi-0123456789abcdef0, \
-                   storageClass: gold, bootstrap: {secretName: workers-bootstrap}}";
     format!(
-        "groups:\n- {{name: workers, min: {min}, max: 5, machine: {machine}}}\n\
-         - {{name: others, max: 5, machine: {machine}}}\n"
+        "groups:\n- {{name: workers, min: {min}, max: 5, {MACHINE}}}\n\
+         - {{name: others, max: 5, {MACHINE}}}\n"
     )
 }
 

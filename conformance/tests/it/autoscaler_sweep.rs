@@ -16,10 +16,6 @@ use sim::faults::{Action, HttpStatus, KubeStatus, Rule};
 
 use super::{autoscaler, autoscaler_vcenter};
 
-/// Machines of the group over a vCenter.
-const CLONE: &str = "clone: {datacenter: DC0, template: ubuntu, folder: /DC0/vm, \
-                     resourcePool: DC0_C0/Resources, tag: nodes/autoscaled, \
-                     bootstrap: {file: user-data}}";
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Pause between two loops of the autoscaler.
 const SCAN: Duration = Duration::from_secs(10);
@@ -45,14 +41,14 @@ impl Platform {
         let groups = |machine: &str| format!("groups:\n- {{name: workers, max: 4, {machine}}}\n");
         match self {
             Self::Supervisor => {
-                let machine = "machine: {className: best-effort-small, \
-                               imageName: vmi-0123456789abcdef0, storageClass: gold, \
-                               bootstrap: {secretName: workers-bootstrap}}";
-                Ours::start_later(groups(machine), 1, false).await.unwrap()
+                Ours::start_later(groups(autoscaler::MACHINE), 1, false).await.unwrap()
             }
-            Self::Vcenter => Ours::over_vcenter(groups(CLONE), 1, false).unwrap(),
+            Self::Vcenter => {
+                Ours::over_vcenter(groups(autoscaler_vcenter::CLONE), 1, false).unwrap()
+            }
             Self::Library => {
-                let clone = CLONE.replace("template: ubuntu", "libraryItem: images/noble");
+                let clone = autoscaler_vcenter::CLONE;
+                let clone = clone.replace("template: ubuntu", "libraryItem: images/noble");
                 let ours = Ours::over_vcenter(groups(&clone), 1, false).unwrap();
                 autoscaler_vcenter::library::furnish(ours.sim());
                 ours

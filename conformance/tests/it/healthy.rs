@@ -6,7 +6,7 @@ use conformance::lab::{Mode, Stage, run};
 use conformance::lives::sweep::{SweepKind, Trial, trials_of};
 use conformance::lives::{self, Life};
 
-/// What the tests need of the runs of all lives of a mode without failures.
+/// Violations and trials of the runs of all lives of a mode without failures.
 #[derive(Debug, Default)]
 pub(crate) struct Healthy {
     /// Violations that no exemption permits, each with the name of its life. Refused steps and rules

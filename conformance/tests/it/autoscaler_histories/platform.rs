@@ -6,8 +6,7 @@ use conformance::lab::autoscaler::{Act, MemoryJournal, Ours};
 use sim::RuleGuard;
 use sim::faults::{Action, KubeStatus, Rule};
 use sim::world::objects::GroupResource;
-use sim::world::supervisor::OperatorChange;
-use sim::world::{Command, Completion, ControlPlane, Step, World};
+use sim::world::{ControlPlane, World};
 
 use super::super::{autoscaler, autoscaler_vcenter};
 use super::draw::{Failure, Of};
@@ -16,7 +15,7 @@ use super::judge::{Bounds, Ids};
 /// Time of a call to a slow platform.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// Where the machines are.
+/// Platform of the machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Platform {
     Supervisor,
@@ -33,6 +32,7 @@ impl Drop for Disturbance {
     fn drop(&mut self) {
         if let Self::Journal(journal) = self {
             journal.refuse(false);
+            journal.lose_answers(false);
             journal.slow_down(Duration::ZERO);
         }
     }
@@ -42,15 +42,8 @@ impl Platform {
     /// Starts the server with the groups `workers` and `others`.
     pub(super) async fn start(self) -> Result<Ours, String> {
         let machine = match self {
-            Self::Supervisor => {
-                "machine: {className: best-effort-small, imageName: vmi-0123456789abcdef0, \
-                 storageClass: gold, bootstrap: {secretName: workers-bootstrap}}"
-            }
-            Self::Vcenter => {
-                "clone: {datacenter: DC0, template: ubuntu, folder: /DC0/vm, \
-                 resourcePool: DC0_C0/Resources, tag: nodes/autoscaled, \
-                 bootstrap: {file: user-data}}"
-            }
+            Self::Supervisor => autoscaler::MACHINE,
+            Self::Vcenter => autoscaler_vcenter::CLONE,
         };
         let file = format!(
             "groups:\n- {{name: workers, max: 5, {machine}}}\n\
@@ -132,26 +125,6 @@ impl Platform {
         (running.into_iter().collect(), n)
     }
 
-    /// Returns the commands that stop the platform from making and destroying machines, or let it go
-    /// on.
-    pub(super) fn hold(self, holds: bool) -> Vec<Command> {
-        match (self, holds) {
-            (Self::Supervisor, _) => {
-                let change =
-                    OperatorChange { reconciles: Some(!holds), ..OperatorChange::default() };
-                vec![Command::SetVmOperator(change)]
-            }
-            (Self::Vcenter, true) => {
-                vec![Command::SetTiming { step: Step::Task, completion: Completion::WhenTold }]
-            }
-            (Self::Vcenter, false) => {
-                let completion = Completion::After(Duration::from_millis(500));
-                let tell = Command::Tell { step: Some(Step::Task), machine: None };
-                vec![Command::SetTiming { step: Step::Task, completion }, tell]
-            }
-        }
-    }
-
     /// Returns the act with which no machine can be made, and an instance fails.
     pub(super) fn breaks(self) -> Act {
         match self {
@@ -174,7 +147,10 @@ impl Platform {
                 Ok(Disturbance::Calls { _rule: rule })
             }
             Self::Vcenter => {
-                ours.journal().refuse(true);
+                match failure {
+                    Failure::CutAfter => ours.journal().lose_answers(true),
+                    _ => ours.journal().refuse(true),
+                }
                 Ok(Disturbance::Journal(ours.journal().clone()))
             }
         }

@@ -8,7 +8,6 @@ use conformance::lab::autoscaler::{
     Session, Transcript,
 };
 use prost::Message as _;
-use sim::world::Command;
 
 use super::draw::{Change, Event, Of, Stranger, Weather};
 use super::judge::{self, Ids, Outcome, Seen, Sent};
@@ -282,7 +281,7 @@ impl Play {
                 Ok(())
             }
             Event::Hold(holds) => {
-                self.hold(*holds)?;
+                self.ours.hold(*holds)?;
                 self.unchanged("the hold").await
             }
             Event::Break(breaks) => self.break_configuration(*breaks).await,
@@ -294,12 +293,6 @@ impl Play {
                 self.unchanged("P14: after a while").await
             }
         }
-    }
-
-    fn hold(&self, holds: bool) -> Result<(), String> {
-        let apply = |command: Command| self.ours.sim().apply(command).map(drop);
-        let mut commands = self.platform.hold(holds).into_iter();
-        commands.try_for_each(apply).map_err(|err| format!("{err:?}"))
     }
 
     async fn act(&self, act: Act) -> Result<(), String> {
@@ -433,7 +426,7 @@ impl Play {
     /// Ends all failures. After a while all machines run, and those of deleted instances are gone.
     pub(super) async fn end(&mut self) -> Result<(), String> {
         self.act(Act::Release).await?;
-        self.hold(false)?;
+        self.ours.hold(false)?;
         tokio::time::sleep(CALM).await;
         self.unchanged("P14: at the end").await?;
         let (live, deleting): (BTreeSet<String>, Vec<usize>) = (

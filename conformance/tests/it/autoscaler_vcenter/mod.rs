@@ -30,6 +30,10 @@ use super::autoscaler_server::Server;
 
 pub(crate) const GROUP: &str = "vcenter/workers";
 pub(crate) const OTHER: &str = "vcenter/others";
+/// Machines of a group, in a file with groups.
+pub(crate) const CLONE: &str = "clone: {datacenter: DC0, template: ubuntu, folder: /DC0/vm, \
+                                resourcePool: DC0_C0/Resources, tag: nodes/autoscaled, \
+                                bootstrap: {file: user-data}}";
 const FAILED_PRECONDITION: i32 = 9;
 const UNAVAILABLE: i32 = 14;
 
@@ -39,13 +43,10 @@ const fn s(seconds: u64) -> Duration {
 
 /// A file with the groups `workers` and `others`; `more` is added to each clone.
 fn file(min: u32, more: &str) -> String {
-    let clone = format!(
-        "{{datacenter: DC0, template: ubuntu, folder: /DC0/vm, resourcePool: DC0_C0/Resources, \
-         tag: nodes/autoscaled, bootstrap: {{file: user-data}}{more}}}"
-    );
+    let clone = format!("{}{more}}}", CLONE.strip_suffix('}').unwrap());
     format!(
-        "groups:\n- {{name: workers, min: {min}, max: 20, clone: {clone}}}\n\
-         - {{name: others, max: 20, clone: {clone}}}\n"
+        "groups:\n- {{name: workers, min: {min}, max: 20, {clone}}}\n\
+         - {{name: others, max: 20, {clone}}}\n"
     )
 }
 

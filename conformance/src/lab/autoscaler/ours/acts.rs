@@ -19,6 +19,20 @@ impl Ours {
         }
     }
 
+    /// Stops VM Operator or the tasks of the vCenter, so that no machine is made or destroyed, or lets
+    /// them go on.
+    ///
+    /// # Errors
+    ///
+    /// If the platform is Cluster API, or the sim refuses the change.
+    pub fn hold(&self, holds: bool) -> Result<(), String> {
+        match &self.platform {
+            Platform::Supervisor => self.reconcile(!holds),
+            Platform::Vcenter(_) => vcenter::hold_tasks(&self.sim, holds),
+            Platform::ClusterApi(_) => Err("Cluster API cannot be held".to_owned()),
+        }
+    }
+
     pub(super) async fn act_on_cluster_api(
         &self,
         cluster: &ManagementCluster,
@@ -56,7 +70,7 @@ impl Ours {
             Act::ExhaustCapacity => add(vcenter::failing_clones("InsufficientResourcesFault")),
             Act::BreakConfiguration => vcenter::remove_template(&self.sim),
             Act::HoldCreations => add(vcenter::failing_clones("TaskInProgress")),
-            Act::SlowDeletions => vcenter::hold_tasks(&self.sim, true),
+            Act::SlowDeletions => self.hold(true),
             Act::Release => {
                 self.rules.lock().expect("no holder panics").clear();
                 vcenter::release(&self.sim, journal)

@@ -42,6 +42,8 @@ pub struct MemoryJournal(Arc<Content>);
 struct Content {
     text: Mutex<Option<String>>,
     is_refusing: AtomicBool,
+    /// True if writes take effect and fail nevertheless, as if their answers were lost.
+    loses_answers: AtomicBool,
     /// Duration of a write in milliseconds.
     write_time: AtomicU64,
     /// Number of writes.
@@ -62,6 +64,11 @@ impl MemoryJournal {
     /// Makes writes fail, or not.
     pub fn refuse(&self, is_refusing: bool) {
         self.0.is_refusing.store(is_refusing, Ordering::Relaxed);
+    }
+
+    /// Makes writes take effect and fail nevertheless, or not.
+    pub fn lose_answers(&self, loses_answers: bool) {
+        self.0.loses_answers.store(loses_answers, Ordering::Relaxed);
     }
 
     /// Makes each write take this time, half of it before the write takes effect and half after. Parts
@@ -96,6 +103,9 @@ impl JournalStore for MemoryJournal {
         self.set(Some(text.to_owned()));
         self.0.n_writes.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(half).await;
+        if self.0.loses_answers.load(Ordering::Relaxed) {
+            return Err(JournalError::Failed("the lab loses the answer".to_owned()));
+        }
         Ok(())
     }
 }
